@@ -17,7 +17,7 @@ use wildmatch::WildMatch;
 use crate::account;
 use crate::arguments::{self, Wrap};
 use crate::watch::Watch;
-use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, client, log};
+use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, client, guard, log};
 
 /// How long the client may take to read our last words.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -72,6 +72,10 @@ async fn wrap(options: Wrap) -> u8 {
 }
 
 async fn serve(options: Wrap, name: Arc<str>, server: Server, mut watch: Watch) -> io::Result<u8> {
+    let guard = guard::of_servers()?;
+    if matches!(server, Server::Process(_)) {
+        guard.start_early(); // Beside all that follows until the server can be started.
+    }
     let mut told_to_end = ToldToEnd::new().map_err(|error| because("cannot handle signals", error))?;
     let mut told_to_restart =
         signal(SignalKind::hangup()).map_err(|error| because("cannot handle signals", error))?;
@@ -85,7 +89,7 @@ async fn serve(options: Wrap, name: Arc<str>, server: Server, mut watch: Watch) 
     let port = Port::new(name.clone(), output, style, options.max_line);
     client::watch_output(&port);
     let Connected { connection, upstream } = match server {
-        Server::Process(process) => process.connect(&options, name, port.clone())?,
+        Server::Process(process) => process.connect(&options, name, port.clone(), guard),
         Server::Remote(remote) => remote.connect(&options, name, port.clone()),
     };
 

@@ -1,16 +1,14 @@
 //! A server that we start: its command, its environment, its name.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::sync::Arc;
 
-use regrow::transport::stdio::{Stderr, Stdio, environment};
+use regrow::transport::stdio::{Guard, Stderr, Stdio, environment};
 use regrow::{Mask, Port};
 
 use super::Connected;
 use super::name::name_of;
 use crate::arguments::{self, Wrap};
-use crate::guard;
 
 /// A server's command, and the environment that it gets.
 pub(super) struct Process {
@@ -28,8 +26,14 @@ impl Process {
         name_of(&self.command)
     }
 
-    /// Starts the server, and its guard before it.
-    pub(super) fn connect(self, options: &Wrap, name: Arc<str>, port: Arc<Port>) -> io::Result<Connected> {
+    /// Starts the server once its guard runs.
+    pub(super) fn connect(
+        self,
+        options: &Wrap,
+        name: Arc<str>,
+        port: Arc<Port>,
+        guard: Arc<Guard>,
+    ) -> Connected {
         let environment = self.environment;
         let secrets = environment
             .iter()
@@ -48,7 +52,7 @@ impl Process {
             .environment(environment)
             .mask(mask.clone())
             .new_privileges(options.allow_new_privileges)
-            .guard(guard::of_servers()?)
+            .guard(guard)
             .stderr(match options.stderr {
                 arguments::StderrMode::Pass => Stderr::Pass,
                 arguments::StderrMode::Keep => Stderr::Keep,
@@ -58,7 +62,7 @@ impl Process {
         }
         let connection = super::builder(options, name, stdio, mask).relay_to(port).build();
         connection.start();
-        Ok(Connected { upstream: Arc::new(connection.clone()), connection })
+        Connected { upstream: Arc::new(connection.clone()), connection }
     }
 }
 
