@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -124,9 +124,10 @@ fn announce_in(folder: Folder, running: &Running) -> io::Result<Announced> {
     // The order of names is the order of starts.
     let name = format!("{:020}-{}{ENDING}", born.as_nanos(), running.pid);
     // It appears whole, and locked.
+    let text = serde_json::to_vec(running)?;
     let file = folder.replace(&name, |file| {
         flock(&*file, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(serde_json::to_writer(file, running)?)
+        file.write_all(&text)
     })?;
     Ok(Announced { folder, name, _file: file })
 }

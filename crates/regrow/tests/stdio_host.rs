@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         None => {
             run("a family is gone soon after our kill", a_family_is_gone_soon_after_our_kill);
             run("a guard with nothing to do ends with us", a_guard_with_nothing_to_do_ends_with_us);
+            run("a guard that starts early is the guard of its servers", a_guard_that_starts_early_is_used);
             run("a server that is gone is not touched", a_server_that_is_gone_is_not_touched);
             run("a guard that died is replaced", a_guard_that_died_is_replaced_and_told_again);
             run(
@@ -112,6 +113,21 @@ fn a_guard_with_nothing_to_do_ends_with_us() {
     assert!(runs(pid));
     drop(guard);
     until(|| test_kill_process(pid).is_err());
+}
+
+fn a_guard_that_starts_early_is_used() {
+    let guard = new_guard();
+    guard.start_early();
+    until(|| guard.pid().is_some());
+    let early = guard.pid();
+    runtime().block_on(async {
+        let link = open(&Stdio::new("test", "cat").guard(guard.clone()), 1).await;
+        drop(link.input);
+        end(&*link.process).await;
+    });
+    assert_eq!(guard.pid(), early, "one process guards them");
+    drop(guard);
+    until(|| test_kill_process(pid(early.unwrap())).is_err());
 }
 
 fn a_server_that_is_gone_is_not_touched() {
