@@ -121,14 +121,16 @@ fn by_name(request: &Frame, list: List, directory: &Directory) -> Route {
         let listed = listed.map(|(at, item)| (directory.server(at), item.key()));
         listed.or_else(|| directory.unlisted(list, name))
     });
-    match (found, directory.server_for_unlisted(list)) {
-        (Some((server, original)), _) if name.as_deref() != Some(original) => {
+    match found {
+        Some((server, original)) if name.as_deref() != Some(original) => {
             Route::Server { name: server.into(), frame: request.edited([Edit::Name(&raw_text(original))]) }
         }
-        (Some((server, _)), _) => Route::Server { name: server.into(), frame: request.clone() },
-        // It may have something that it does not list.
-        (None, Some(only)) => Route::Server { name: only.into(), frame: request.clone() },
-        (None, None) => Route::Refused(unknown_name(list, name.as_deref().unwrap_or_default())),
+        Some((server, _)) => Route::Server { name: server.into(), frame: request.clone() },
+        None => match directory.server_for_unlisted(list) {
+            // It may have something that it does not list.
+            Some(only) => Route::Server { name: only.into(), frame: request.clone() },
+            None => Route::Refused(unknown_name(list, name.as_deref().unwrap_or_default())),
+        },
     }
 }
 
