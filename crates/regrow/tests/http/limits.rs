@@ -1,12 +1,14 @@
 //! Everything is bounded: what a server sends, and how long it may take.
 
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use regrow::core::Fault;
 use regrow::transport::http::{Http, Limits};
 use regrow_protocol::lines::Line;
 
-use crate::ear::{ANSWER, CALL, Carried, http, open};
+use crate::carry::legacy;
+use crate::ear::{ANSWER, CALL, Carried, LIMIT, http, open};
 use crate::server::Server;
 
 fn limited(server: &Server, limits: impl FnOnce(&mut Limits)) -> Http {
@@ -81,6 +83,27 @@ async fn an_endless_event_is_cut() {
     let link = open(&limited(&server, |limits| limits.max_message = 10_000)).await;
     let bytes = too_long(&link.carry(CALL).await);
     assert!((160_000..1_000_000).contains(&bytes), "{bytes}");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_is_closed_before_it_is_resumed() {
+    let (closed, wait) = mpsc::channel();
+    let wait = Mutex::new(wait);
+    let server = legacy(move |request, talk| {
+        talk.events("");
+        if request.header("last-event-id").is_none() {
+            talk.chunk("retry: 0\nid: 1\ndata: \n\nevent: other\ndata: ");
+            while talk.chunk([b'x'; 4096]) {}
+            closed.send(()).unwrap();
+        } else {
+            wait.lock().unwrap().recv_timeout(LIMIT).unwrap();
+            talk.event(ANSWER);
+            talk.done();
+        }
+    });
+    let link = open(&limited(&server, |limits| limits.max_message = 10_000)).await;
+    link.greet().await;
+    assert_eq!(link.carry(CALL).await.texts(), [ANSWER]);
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ pub(super) async fn read(
         return if in_session { Ok(Receipt::Elsewhere(code)) } else { Err(no_stream(code)) };
     }
     match response.content()? {
-        Content::Events => Box::pin(stream::read(link, http_exchange, response)).await,
+        Content::Events => Box::pin(stream::read(link, http_exchange, response.take())).await,
         Content::Json | Content::Unsaid => json(link, http_exchange, response).await,
         Content::Other(found) => Err(Fault::NotMcp { found: format!("{found} (HTTP {code})") }),
     }

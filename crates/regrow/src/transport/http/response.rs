@@ -63,6 +63,12 @@ impl Response {
         Response { status: head.status, headers: head.headers, body }
     }
 
+    /// Leaves one that is over.
+    pub(super) fn take(&mut self) -> Response {
+        let body = std::mem::replace(&mut self.body, Body::Over);
+        Response { status: self.status, headers: std::mem::take(&mut self.headers), body }
+    }
+
     /// The next of the body; none at its end.
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         match &mut self.body {

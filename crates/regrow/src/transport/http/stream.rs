@@ -23,17 +23,17 @@ const MAX_RESUMES: u32 = 5;
 pub(super) async fn read(
     link: &HttpLink,
     http_exchange: &HttpExchange,
-    response: &mut Response,
+    response: Response,
 ) -> Result<Receipt, Fault> {
     let idle = http_exchange.patience(link.http.limits.idle);
     let mut bookmark = Bookmark::default();
-    let mut is_open = true;
+    let mut next = Some(response);
     let mut fault = Fault::AnswerCut;
     let mut resumes = 0;
     loop {
-        if std::mem::take(&mut is_open) {
+        if let Some(mut response) = next.take() {
             let mut progress = false;
-            let read = until(link, &http_exchange.handler, idle, response, &mut bookmark, |event| {
+            let read = until(link, &http_exchange.handler, idle, &mut response, &mut bookmark, |event| {
                 progress = true;
                 take(link, http_exchange, event)
             });
@@ -56,8 +56,8 @@ pub(super) async fn read(
         resumes += 1;
         tokio::time::sleep(bookmark.retry).await;
         match open(link, bookmark.last.clone()).await {
-            Ok(HttpReply::Good(next)) if next.content() == Ok(Content::Events) => {
-                (*response, is_open) = (next, true);
+            Ok(HttpReply::Good(response)) if response.content() == Ok(Content::Events) => {
+                next = Some(response)
             }
             Ok(HttpReply::Refused(refusal)) if refusal.code >= 500 || refusal.code == 429 => {}
             Ok(_) => return Err(Fault::AnswerCut),
