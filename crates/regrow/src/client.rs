@@ -150,6 +150,11 @@ impl ResponseFormat {
         }
     }
 
+    /// The client's id for the request.
+    pub(crate) fn id(&self) -> &RawId {
+        &self.id
+    }
+
     /// What the client is told of the end of its request.
     pub fn answer(&self, outcome: &Outcome, style: ErrorStyle) -> Bytes {
         match outcome {

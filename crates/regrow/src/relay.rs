@@ -62,10 +62,11 @@ impl Reply for ToClient {
                 return;
             }
         }
-        let line = self.asked.answer(&outcome, port.style);
-        match &self.to {
-            ResponseTo::Alone(port) if failed_as(ErrorKind::Overloaded) => port.refuse(line),
-            to => to.deliver(Some(line)),
+        let line = || self.asked.answer(&outcome, port.style);
+        match (&self.to, &outcome) {
+            (ResponseTo::Alone(port), Outcome::Answered(answer)) => port.send_answer(answer, self.asked.id()),
+            (ResponseTo::Alone(port), _) if failed_as(ErrorKind::Overloaded) => port.refuse(line()),
+            (to, _) => to.deliver(Some(line())),
         }
     }
 }

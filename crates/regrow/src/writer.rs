@@ -1,23 +1,27 @@
 //! Lines on their way into a stream: written at once where the stream takes them, kept in order where it does not.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, Bytes};
+use regrow_protocol::frame::{Edit, Frame};
 use tokio::io::AsyncWrite;
 
-/// At most this many lines leave in one write.
-const LINES: usize = 64;
+/// A shorter line is copied to the others, and leaves with them in one write.
+const SHORT: usize = 16 << 10;
 /// At most this many bytes are kept where more lines follow at once.
 const CORKED: usize = 64 << 10;
 
 /// A stream and the lines that it has not taken yet. `K` says what a line belongs to.
 pub(crate) struct LineWriter<S, K> {
     stream: S,
-    queue: VecDeque<(K, Bytes, bool)>,
+    queue: VecDeque<Line<K>>,
     queued: usize,
+    /// Short lines, one after the other, and how much of them the stream has taken.
+    short: Vec<u8>,
+    taken: usize,
     accepted: u64,
     /// How many of those have left the stream's own buffer, where it has one.
     flushed: u64,
@@ -29,12 +33,23 @@ pub(crate) struct LineWriter<S, K> {
     gathering: bool,
 }
 
+struct Line<K> {
+    key: K,
+    /// How many bytes of it the stream has not taken.
+    left: usize,
+    begun: bool,
+    /// Its bytes, unless it is short.
+    long: Option<Bytes>,
+}
+
 impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
     pub(crate) fn new(stream: S) -> LineWriter<S, K> {
         LineWriter {
             stream,
             queue: VecDeque::new(),
             queued: 0,
+            short: vec![],
+            taken: 0,
             accepted: 0,
             flushed: 0,
             pumping: false,
@@ -65,18 +80,42 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
 
     /// How much memory they take: a short line takes more than its bytes.
     pub(crate) fn held(&self) -> usize {
-        self.queued + self.queue.len() * size_of::<(K, Bytes, bool)>()
+        self.queued + self.queue.len() * size_of::<Line<K>>()
     }
 
-    /// Adds a line. If the pump is not at work, writes it here and now as far as the stream takes it, without a hop to
-    /// another task; returns whether the pump must be woken for the rest. `begun` hears which lines begin where.
-    pub(crate) fn push(&mut self, key: K, line: Bytes, begun: impl FnMut(K, u64)) -> io::Result<bool> {
-        self.queued += line.len();
-        self.queue.push_back((key, line, false));
+    /// Adds a line. It leaves with the next [`write`](LineWriter::write).
+    pub(crate) fn add(&mut self, key: K, line: Bytes) {
+        if line.len() < SHORT {
+            self.short.extend_from_slice(&line);
+            self.note(key, line.len(), None);
+        } else {
+            self.note(key, line.len(), Some(line));
+        }
+    }
+
+    /// Adds a message with these values replaced.
+    pub(crate) fn add_edited<const N: usize>(&mut self, key: K, message: &Frame, edits: [Edit<'_>; N]) {
+        if message.bytes().len() < SHORT {
+            let before = self.short.len();
+            message.append_with(edits, &mut self.short);
+            self.note(key, self.short.len() - before, None);
+        } else {
+            self.add(key, message.with(edits));
+        }
+    }
+
+    fn note(&mut self, key: K, left: usize, long: Option<Bytes>) {
+        self.queued += left;
+        self.queue.push_back(Line { key, left, begun: false, long });
+    }
+
+    /// Writes what was added, unless more follows or the pump is at work: here and now as far as the stream takes it, without a hop to another
+    /// task. Returns whether the pump must be woken for the rest. `begun` hears which lines begin where.
+    pub(crate) fn write(&mut self, begun: impl FnMut(K, u64)) -> io::Result<bool> {
         if (self.corked || self.gathering) && self.queued < CORKED {
             return Ok(false);
         }
-        self.write(begun)
+        self.write_all(begun)
     }
 
     /// More lines follow at once: they are kept until [`uncork`](LineWriter::uncork), and leave together.
@@ -84,10 +123,10 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
         self.corked = true;
     }
 
-    /// Writes what was kept, as [`push`](LineWriter::push) does.
+    /// Writes what was kept, as [`write`](LineWriter::write) does.
     pub(crate) fn uncork(&mut self, begun: impl FnMut(K, u64)) -> io::Result<bool> {
         self.corked = false;
-        if self.queue.is_empty() { Ok(false) } else { self.write(begun) }
+        if self.queue.is_empty() { Ok(false) } else { self.write_all(begun) }
     }
 
     /// Others are about to add lines: those that come before the pump runs leave together. Returns whether it must be woken for that.
@@ -95,7 +134,7 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
         !self.pumping && !std::mem::replace(&mut self.gathering, true)
     }
 
-    fn write(&mut self, begun: impl FnMut(K, u64)) -> io::Result<bool> {
+    fn write_all(&mut self, begun: impl FnMut(K, u64)) -> io::Result<bool> {
         if self.pumping {
             return Ok(false); // Also where all that it waited for was taken back.
         }
@@ -107,14 +146,23 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
 
     /// Takes back the lines of this key of which no byte has been taken.
     pub(crate) fn revoke(&mut self, key: K) {
-        let queued = &mut self.queued;
-        self.queue.retain(|(of, line, begun)| {
-            let keep = *of != key || *begun;
+        let (queued, short) = (&mut self.queued, &mut self.short);
+        let mut at = self.taken;
+        self.queue.retain(|line| {
+            let keep = line.key != key || line.begun;
             if !keep {
-                *queued -= line.len();
+                *queued -= line.left;
+            }
+            if line.long.is_none() {
+                if keep {
+                    at += line.left;
+                } else {
+                    short.drain(at..at + line.left);
+                }
             }
             keep
         });
+        self.reuse();
     }
 
     /// Writes what is queued, as far as the stream takes it. If it does not take all, the pump waits for the stream from now on.
@@ -124,19 +172,15 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
         mut begun: impl FnMut(K, u64),
     ) -> Poll<io::Result<()>> {
         self.gathering = false;
-        while let Some((_, first, _)) = self.queue.front() {
-            let written = if self.queue.len() > 1 && self.stream.is_write_vectored() {
-                let mut lines = [IoSlice::new(&[]); LINES];
-                let count = self.queue.len().min(LINES);
-                lines
-                    .iter_mut()
-                    .zip(&self.queue)
-                    .for_each(|(slice, (_, line, _))| *slice = IoSlice::new(line));
-                Pin::new(&mut self.stream).poll_write_vectored(cx, &lines[..count])
-            } else {
-                Pin::new(&mut self.stream).poll_write(cx, first)
+        while let Some(first) = self.queue.front() {
+            let bytes = match &first.long {
+                Some(long) => long,
+                None => {
+                    let together = self.queue.iter().take_while(|line| line.long.is_none());
+                    &self.short[self.taken..][..together.map(|line| line.left).sum()]
+                }
             };
-            let mut taken = match written {
+            let taken = match Pin::new(&mut self.stream).poll_write(cx, bytes) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(taken)) => taken,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -149,21 +193,7 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
                     return Poll::Pending;
                 }
             };
-            self.queued -= taken;
-            while taken > 0
-                && let Some((key, line, has_begun)) = self.queue.front_mut()
-            {
-                if !std::mem::replace(has_begun, true) {
-                    begun(*key, self.accepted);
-                }
-                let of_line = taken.min(line.len());
-                line.advance(of_line);
-                self.accepted += of_line as u64;
-                taken -= of_line;
-                if line.is_empty() {
-                    self.queue.pop_front();
-                }
-            }
+            self.take(taken, &mut begun);
         }
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         self.pumping = flushed.is_pending();
@@ -171,6 +201,43 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
             self.flushed = self.accepted;
         }
         flushed
+    }
+
+    /// The stream has taken so much of what was queued.
+    fn take(&mut self, mut taken: usize, begun: &mut impl FnMut(K, u64)) {
+        self.queued -= taken;
+        while taken > 0
+            && let Some(line) = self.queue.front_mut()
+        {
+            if !std::mem::replace(&mut line.begun, true) {
+                begun(line.key, self.accepted);
+            }
+            let of_line = taken.min(line.left);
+            match &mut line.long {
+                Some(long) => long.advance(of_line),
+                None => self.taken += of_line,
+            }
+            line.left -= of_line;
+            self.accepted += of_line as u64;
+            taken -= of_line;
+            if line.left == 0 {
+                self.queue.pop_front();
+            }
+        }
+        self.reuse();
+    }
+
+    /// Makes room of what was taken of the short lines.
+    fn reuse(&mut self) {
+        if self.taken == self.short.len() {
+            self.short.clear();
+            self.short.shrink_to(2 * CORKED);
+        } else if self.taken >= CORKED.max(self.short.len() / 2) {
+            self.short.drain(..self.taken);
+        } else {
+            return;
+        }
+        self.taken = 0;
     }
 }
 
@@ -180,7 +247,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Wake;
-    use tokio::io::{AsyncReadExt, duplex};
+    use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 
     #[derive(Default)]
     struct Woken(AtomicBool);
@@ -191,26 +258,24 @@ mod tests {
         }
     }
 
+    fn push(
+        writer: &mut LineWriter<DuplexStream, char>,
+        key: char,
+        line: &str,
+        begun: &mut Vec<(char, u64)>,
+    ) -> io::Result<bool> {
+        writer.add(key, Bytes::copy_from_slice(line.as_bytes()));
+        writer.write(|key, at| begun.push((key, at)))
+    }
+
     #[tokio::test]
     async fn a_line_that_the_stream_takes_leaves_at_once_and_the_rest_waits_in_order() {
         let (near, mut far) = duplex(4);
         let mut writer = LineWriter::new(near);
         let mut begun = vec![];
-        assert!(
-            writer
-                .push('a', Bytes::from_static(b"one\n"), |k, at| begun.push((k, at)))
-                .is_ok_and(|wake| !wake)
-        );
-        assert!(
-            writer
-                .push('b', Bytes::from_static(b"two\n"), |k, at| begun.push((k, at)))
-                .is_ok_and(|wake| wake)
-        );
-        assert!(
-            writer
-                .push('c', Bytes::from_static(b"six\n"), |k, at| begun.push((k, at)))
-                .is_ok_and(|wake| !wake)
-        );
+        assert!(push(&mut writer, 'a', "one\n", &mut begun).is_ok_and(|wake| !wake));
+        assert!(push(&mut writer, 'b', "two\n", &mut begun).is_ok_and(|wake| wake));
+        assert!(push(&mut writer, 'c', "six\n", &mut begun).is_ok_and(|wake| !wake));
         assert_eq!(begun, [('a', 0)]);
         writer.revoke('b');
         assert_eq!(writer.queued(), 4);
@@ -230,11 +295,7 @@ mod tests {
         let mut begun = vec![];
         writer.cork();
         for (key, line) in [('a', "one\n"), ('b', "two\n"), ('c', "three\n"), ('d', "four\n")] {
-            assert!(
-                writer
-                    .push(key, Bytes::from_static(line.as_bytes()), |k, at| begun.push((k, at)))
-                    .is_ok_and(|wake| !wake)
-            );
+            assert!(push(&mut writer, key, line, &mut begun).is_ok_and(|wake| !wake));
         }
         assert!(begun.is_empty());
         assert_eq!(writer.accepted(), 0);
@@ -246,7 +307,7 @@ mod tests {
         assert_eq!(&read, b"one\nthree\n");
         std::future::poll_fn(|cx| writer.poll_flush(cx, |k, at| begun.push((k, at)))).await.unwrap();
         assert_eq!(begun.last(), Some(&('d', 10)));
-        let line = writer.push('e', Bytes::from_static(b"six\n"), |k, at| begun.push((k, at)));
+        let line = push(&mut writer, 'e', "six\n", &mut begun);
         assert!(line.is_ok_and(|wake| !wake));
         assert_eq!(begun.last(), Some(&('e', 15)), "it leaves at once again");
     }
@@ -257,8 +318,7 @@ mod tests {
         let mut writer = LineWriter::new(near);
         let mut begun = vec![];
         let mut push = |writer: &mut LineWriter<_, _>, key, line: &'static str| {
-            let wake =
-                writer.push(key, Bytes::from_static(line.as_bytes()), |k, at| begun.push((k, at))).unwrap();
+            let wake = push(writer, key, line, &mut begun).unwrap();
             (wake, begun.len())
         };
         assert_eq!(push(&mut writer, 'a', "one\n"), (false, 1), "the first leaves at once");
@@ -275,13 +335,13 @@ mod tests {
     async fn a_pump_that_finds_the_stream_full_with_what_was_gathered_keeps_its_place() {
         let (near, mut far) = duplex(4);
         let mut writer = LineWriter::new(near);
-        assert!(writer.push('a', Bytes::from_static(b"one\n"), |_, _| {}).is_ok_and(|wake| !wake));
+        assert!(push(&mut writer, 'a', "one\n", &mut vec![]).is_ok_and(|wake| !wake));
         assert!(writer.gather());
-        assert!(writer.push('b', Bytes::from_static(b"two\n"), |_, _| {}).is_ok_and(|wake| !wake));
+        assert!(push(&mut writer, 'b', "two\n", &mut vec![]).is_ok_and(|wake| !wake));
         let pump = Arc::new(Woken::default());
         let waker = Waker::from(pump.clone());
         assert!(writer.poll_flush(&mut Context::from_waker(&waker), |_, _| {}).is_pending());
-        assert!(writer.push('c', Bytes::from_static(b"six\n"), |_, _| {}).is_ok_and(|wake| !wake));
+        assert!(push(&mut writer, 'c', "six\n", &mut vec![]).is_ok_and(|wake| !wake));
         far.read_exact(&mut [0; 4]).await.unwrap();
         assert!(pump.0.load(Ordering::Relaxed), "the pump still hears of room");
     }
@@ -290,19 +350,78 @@ mod tests {
     async fn a_line_that_comes_while_the_pump_waits_for_the_stream_does_not_take_its_place() {
         let (near, mut far) = duplex(4);
         let mut writer = LineWriter::new(near);
-        assert!(writer.push('a', Bytes::from_static(b"one\n"), |_, _| {}).is_ok_and(|wake| !wake));
-        assert!(writer.push('b', Bytes::from_static(b"two\n"), |_, _| {}).is_ok_and(|wake| wake));
+        assert!(push(&mut writer, 'a', "one\n", &mut vec![]).is_ok_and(|wake| !wake));
+        assert!(push(&mut writer, 'b', "two\n", &mut vec![]).is_ok_and(|wake| wake));
         let mut read = [0; 4];
         let pump = Arc::new(Woken::default());
         let waker = Waker::from(pump.clone());
         let mut cx = Context::from_waker(&waker);
         assert!(writer.poll_flush(&mut cx, |_, _| {}).is_pending());
         writer.revoke('b');
-        assert!(writer.push('c', Bytes::from_static(b"six\n"), |_, _| {}).is_ok_and(|wake| !wake));
+        assert!(push(&mut writer, 'c', "six\n", &mut vec![]).is_ok_and(|wake| !wake));
         far.read_exact(&mut read).await.unwrap();
         assert!(pump.0.load(Ordering::Relaxed), "the pump still hears of room");
         assert!(writer.poll_flush(&mut cx, |_, _| {}).is_ready());
         far.read_exact(&mut read).await.unwrap();
         assert_eq!(&read, b"six\n");
+    }
+
+    #[tokio::test]
+    async fn short_and_long_lines_leave_in_order_and_any_may_be_taken_back() {
+        let (near, mut far) = duplex(3);
+        let mut writer = LineWriter::new(near);
+        let mut begun = vec![];
+        let long = |byte: &str| byte.repeat(SHORT) + "\n";
+        for (key, line) in [
+            ('a', "one\n"),
+            ('b', "two\n"),
+            ('c', &*long("3")),
+            ('d', &long("4")),
+            ('e', "five\n"),
+            ('f', "six\n"),
+        ] {
+            push(&mut writer, key, line, &mut begun).unwrap();
+        }
+        assert_eq!(begun, [('a', 0)]);
+        for key in ['a', 'b', 'd', 'e'] {
+            writer.revoke(key); // The first has begun, and stays.
+        }
+        let expected = format!("one\n{}six\n", long("3"));
+        assert_eq!(writer.queued(), expected.len() - 3);
+        let mut read = vec![0; expected.len()];
+        let flushing = std::future::poll_fn(|cx| writer.poll_flush(cx, |key, at| begun.push((key, at))));
+        let (_, flushed) = tokio::join!(far.read_exact(&mut read), flushing);
+        flushed.unwrap();
+        assert_eq!(String::from_utf8(read).unwrap(), expected);
+        assert_eq!(begun, [('a', 0), ('c', 4), ('f', 5 + SHORT as u64)]);
+        assert_eq!(writer.queued(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_was_taken_makes_room_also_while_lines_keep_coming() {
+        let (near, mut far) = duplex(1000);
+        let mut writer = LineWriter::new(near);
+        let line = "x".repeat(999) + "\n";
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut read = vec![0; 1000];
+        for _ in 0..100 {
+            push(&mut writer, 'a', &line, &mut vec![]).unwrap();
+        }
+        for _ in 0..2000 {
+            tokio::task::yield_now().await; // Tokio holds up a task that does much at a stretch.
+            far.read_exact(&mut read).await.unwrap();
+            assert_eq!(read, line.as_bytes());
+            push(&mut writer, 'a', &line, &mut vec![]).unwrap();
+            assert!(writer.poll_flush(&mut cx, |_, _| {}).is_pending());
+            assert!(writer.short.len() <= writer.queued() + 2 * CORKED);
+        }
+        assert_eq!(writer.queued(), 99 * 1000);
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+            far.read_exact(&mut read).await.unwrap();
+            let _ = writer.poll_flush(&mut cx, |_, _| {});
+        }
+        assert_eq!((writer.queued(), writer.short.len()), (0, 0));
+        assert!(writer.short.capacity() <= 2 * CORKED);
     }
 }

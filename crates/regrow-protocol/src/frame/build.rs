@@ -61,16 +61,22 @@ pub fn cancellation(id: &RawId, reason: Option<&str>) -> Bytes {
     notification(notification::CANCELLED, Some(&params))
 }
 
-/// Makes one message one line: between tokens a line break is as good as a space, and nowhere else may it stand.
+/// This message as a line.
 pub(super) fn line(mut message: Vec<u8>) -> Bytes {
+    end_line(&mut message, 0);
+    message.into()
+}
+
+/// Makes the message that starts here one line: between tokens a line break is as good as a space, and nowhere else may it stand.
+pub(super) fn end_line(lines: &mut Vec<u8>, start: usize) {
+    let message = &mut lines[start..];
     // Most have none. Without a branch for each byte, so that the compiler looks at many together.
     if message.iter().fold(false, |has, byte| has | (*byte < b' ')) {
         for byte in message.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
             *byte = b' ';
         }
     }
-    message.push(b'\n');
-    message.into()
+    lines.push(b'\n');
 }
 
 fn open(id: Option<&RawId>) -> Vec<u8> {

@@ -56,19 +56,30 @@ impl Frame {
         splices
     }
 
+    /// The same as a line at the end of others.
+    pub fn append_with<const N: usize>(&self, edits: [Edit<'_>; N], lines: &mut Vec<u8>) {
+        self.append_spliced(self.splices(edits), lines);
+    }
+
     fn spliced<const N: usize>(&self, splices: [(Span, &[u8]); N]) -> Bytes {
         let replaced: usize = splices.iter().map(|(span, _)| span.range().len()).sum();
         let replacing: usize = splices.iter().map(|(_, new)| new.len()).sum();
         // Exactly enough, newline included: then `Bytes` takes it over as it is.
         let mut line = Vec::with_capacity(self.bytes.len() - replaced + replacing + 1);
+        self.append_spliced(splices, &mut line);
+        line.into()
+    }
+
+    fn append_spliced<const N: usize>(&self, splices: [(Span, &[u8]); N], lines: &mut Vec<u8>) {
+        let start = lines.len();
         let mut done = 0;
         for (span, new) in splices {
-            line.extend_from_slice(&self.bytes[done..span.range().start]);
-            line.extend_from_slice(new);
+            lines.extend_from_slice(&self.bytes[done..span.range().start]);
+            lines.extend_from_slice(new);
             done = span.end();
         }
-        line.extend_from_slice(&self.bytes[done..]);
-        build::line(line)
+        lines.extend_from_slice(&self.bytes[done..]);
+        build::end_line(lines, start);
     }
 
     /// The message with another `id`, as a line.

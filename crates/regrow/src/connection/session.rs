@@ -69,43 +69,6 @@ enum EndingChannel {
     Http(ExchangeSet),
 }
 
-/// A message on its way to the server.
-pub(crate) enum SessionMessage {
-    /// As a pipe takes it.
-    Line(Bytes),
-    /// As an exchange takes it.
-    Frame(Frame),
-}
-
-impl SessionMessage {
-    /// This request with other values, in the form that its session takes.
-    pub(crate) fn edited<const N: usize>(
-        request: &Frame,
-        edits: [Edit<'_>; N],
-        is_http: bool,
-    ) -> SessionMessage {
-        match is_http {
-            true => SessionMessage::Frame(request.edited(edits)),
-            false => SessionMessage::Line(request.with(edits)),
-        }
-    }
-
-    fn into_line(self) -> Bytes {
-        match self {
-            SessionMessage::Line(line) => line,
-            SessionMessage::Frame(frame) => frame.to_line(),
-        }
-    }
-
-    /// None if a caller's line is no message: no server would take it.
-    fn into_frame(self) -> Option<Frame> {
-        match self {
-            SessionMessage::Line(line) => Frame::parse(line).ok(),
-            SessionMessage::Frame(frame) => Some(frame),
-        }
-    }
-}
-
 /// How the tasks of a session are reached.
 #[derive(Default)]
 pub(crate) struct Signals {
@@ -222,11 +185,6 @@ impl Session {
         }
     }
 
-    /// Whether messages go to it over HTTP.
-    pub(crate) fn is_http(&self) -> bool {
-        matches!(self.phase, SessionPhase::Open(Channel::Http(_)) | SessionPhase::Lost(Channel::Http(_)))
-    }
-
     fn writer(&mut self) -> Option<&mut PipeWriter> {
         match &mut self.phase {
             SessionPhase::Open(Channel::Pipe(writer))
@@ -255,23 +213,32 @@ impl Session {
         Some(writer.accepted().saturating_sub(writer.stream().unread().unwrap_or(0)))
     }
 
-    /// Writes a message: here and now if the stream takes it.
-    pub(crate) fn write(
-        &mut self,
-        ledger: &mut Ledger<Box<Pending>>,
-        call: Option<CallId>,
-        message: SessionMessage,
-    ) {
-        let pushed = match self.channel() {
-            None => return,
+    /// Adds a line. It leaves with the next [`write`](Session::write); over HTTP at once, if it is a message: no server would take another.
+    pub(crate) fn add(&mut self, call: Option<CallId>, line: Bytes) {
+        match self.channel() {
+            None => {}
             Some(Channel::Http(exchanges)) => {
-                return message.into_frame().into_iter().for_each(|frame| exchanges.start(call, frame, None));
+                Frame::parse(line).into_iter().for_each(|frame| exchanges.start(call, frame, None));
             }
-            Some(Channel::Pipe(writer)) => writer.push(call, message.into_line(), |call, at| {
-                call.into_iter().for_each(|id| ledger.sent(id, at));
-            }),
-        };
-        self.written(pushed);
+            Some(Channel::Pipe(writer)) => writer.add(call, line),
+        }
+    }
+
+    /// The same with a message, and these values replaced.
+    pub(crate) fn add_edited<const N: usize>(&mut self, call: CallId, message: &Frame, edits: [Edit<'_>; N]) {
+        match self.channel() {
+            None => {}
+            Some(Channel::Http(exchanges)) => exchanges.start(Some(call), message.edited(edits), None),
+            Some(Channel::Pipe(writer)) => writer.add_edited(Some(call), message, edits),
+        }
+    }
+
+    /// Writes what was added to a pipe: here and now if the stream takes it.
+    pub(crate) fn write(&mut self, ledger: &mut Ledger<Box<Pending>>) {
+        if let Some(Channel::Pipe(writer)) = self.channel() {
+            let written = writer.write(|call, at| call.into_iter().for_each(|id| ledger.sent(id, at)));
+            self.written(written);
+        }
     }
 
     /// Others may write in the same moment. What they do leaves in one write.

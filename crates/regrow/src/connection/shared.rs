@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::era::Greeting;
 use super::events::OwnerEvent;
-use super::session::{Session, SessionMessage};
+use super::session::Session;
 use super::settings::Settings;
 use super::state::ConnectionState;
 use crate::call::{Caller, Outcome, Pending, shielded};
@@ -158,23 +158,25 @@ impl Shared {
             let error = CallError { repeatable: ended.nature != Nature::Effect, ..error };
             return Some((ended.reply, Outcome::Failed(error)));
         }
+        let ConnectionState { session, supervisor, memory, handshake, events, .. } = state;
+        let pending = supervisor.ledger.reply(id)?;
         let (request, id_edit) = (&pending.request, Edit::Id(&wire_id));
-        let is_http = state.session.as_ref().is_some_and(Session::is_http);
-        let message = match (pending.caller, pending.progress_token()) {
-            (Caller::Program, _) => SessionMessage::Line(state.memory.era.envelop(request, &wire_id)),
-            (_, None) => SessionMessage::edited(request, [id_edit], is_http),
-            (_, Some(_)) => {
-                SessionMessage::edited(request, [id_edit, Edit::MetaProgressToken(&wire_id)], is_http)
+        if let Some(session) = session {
+            match (pending.caller, pending.progress_token()) {
+                (Caller::Program, _) => session.add(Some(id), memory.era.envelop(request, &wire_id)),
+                (_, None) => session.add_edited(id, request, [id_edit]),
+                (_, Some(_)) => {
+                    session.add_edited(id, request, [id_edit, Edit::MetaProgressToken(&wire_id)]);
+                }
             }
-        };
-        if pending.caller != Caller::Own && state.handshake.is_open() {
-            let event = state.handshake.sent(epoch, &pending.request, &mut state.memory.era);
-            event.into_iter().for_each(|event| state.events.push(event));
+        }
+        if pending.caller != Caller::Own && handshake.is_open() {
+            let event = handshake.sent(epoch, request, &mut memory.era);
+            event.into_iter().for_each(|event| events.push(event));
             self.wake.notify_one();
         }
-        let ConnectionState { session, supervisor, .. } = state;
         if let Some(session) = session {
-            session.write(&mut supervisor.ledger, Some(id), message);
+            session.write(&mut supervisor.ledger);
             if is_shared && supervisor.ledger.len() > 1 {
                 session.gather();
             }

@@ -18,7 +18,7 @@ use super::events::EventQueue;
 use super::exchanges::ExchangeSet;
 use super::handshake::ClientHandshake;
 use super::memory::Memory;
-use super::session::{Channel, Session, SessionMessage};
+use super::session::{Channel, Session};
 use super::wire_ids::WireIds;
 use crate::call::{Caller, Pending};
 use crate::inbox::CallInbox;
@@ -214,7 +214,8 @@ impl ConnectionState {
     /// Writes a line to the session: here and now if the stream takes it.
     pub(crate) fn write(&mut self, call: Option<CallId>, line: Bytes) {
         if let Some(session) = &mut self.session {
-            session.write(&mut self.supervisor.ledger, call, SessionMessage::Line(line));
+            session.add(call, line);
+            session.write(&mut self.supervisor.ledger);
         }
     }
 

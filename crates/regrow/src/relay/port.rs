@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{ClientStreams, Epoch, Relaying};
-use regrow_protocol::frame::{self, Kind};
+use regrow_protocol::frame::{self, Edit, Frame, Kind, RawId};
 use regrow_protocol::notification;
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
@@ -37,8 +37,10 @@ pub struct Port {
     pub(super) changed: Notify,
 }
 
+type Writer = LineWriter<Box<dyn AsyncWrite + Send + Unpin>, ()>;
+
 pub(super) struct Out {
-    pub(super) writer: LineWriter<Box<dyn AsyncWrite + Send + Unpin>, ()>,
+    pub(super) writer: Writer,
     /// Writing failed: the client does not listen any more.
     broken: bool,
     /// The client writes no more. It may still read.
@@ -120,25 +122,31 @@ impl Port {
 
     /// Writes the response to a request.
     pub(super) fn send(&self, line: Bytes) {
-        self.respond(&mut self.out(), line);
+        self.respond(&mut self.out(), |writer| writer.add((), line));
     }
 
-    fn respond(&self, out: &mut Out, line: Bytes) {
+    /// Writes a server's response to a request that the client calls so.
+    pub(super) fn send_answer(&self, answer: &Frame, id: &RawId) {
+        self.respond(&mut self.out(), |writer| writer.add_edited((), answer, [Edit::Id(id)]));
+    }
+
+    fn respond(&self, out: &mut Out, add: impl FnOnce(&mut Writer)) {
         if out.broken {
             return out.owed.miss();
         }
-        self.push(out, line);
+        self.write(out, add);
         out.owed.responded(out.writer.accepted() + out.writer.queued() as u64);
     }
 
-    fn push(&self, out: &mut Out, line: Bytes) {
+    fn write(&self, out: &mut Out, add: impl FnOnce(&mut Writer)) {
         if out.broken {
             return; // Nobody listens, and the relay ends.
         }
         if out.writer.queued() == 0 {
             out.moved_at = Instant::now();
         }
-        let written = out.writer.push((), line, |(), _| {});
+        add(&mut out.writer);
+        let written = out.writer.write(|(), _| {});
         self.written(out, written);
     }
 
@@ -154,7 +162,7 @@ impl Port {
     pub(super) fn refuse(&self, line: Bytes) {
         let mut out = self.out();
         let before = out.writer.held();
-        self.respond(&mut out, line);
+        self.respond(&mut out, |writer| writer.add((), line));
         out.refused += out.writer.held().saturating_sub(before);
     }
 
@@ -244,7 +252,7 @@ impl Inbox for Port {
             }
             _ => frame.to_line(),
         };
-        self.push(&mut out, line);
+        self.write(&mut out, |writer| writer.add((), line));
         true
     }
 
@@ -285,7 +293,8 @@ impl Inbox for Port {
     fn lost(&self, epoch: Epoch) {
         let mut out = self.out();
         for ours in out.questions.lose(epoch) {
-            self.push(&mut out, frame::cancellation(&ours, Some("the server is gone")));
+            let line = frame::cancellation(&ours, Some("the server is gone"));
+            self.write(&mut out, |writer| writer.add((), line));
         }
     }
 }
