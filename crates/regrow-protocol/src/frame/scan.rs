@@ -158,35 +158,32 @@ pub(super) fn string(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
 
 #[inline(never)] // Or every short string pays for the registers that this needs.
 fn rest_of_string(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
+    let mut looked_at = at; // As far as blocks were tried.
     loop {
-        at = after_usual_text(bytes, at);
-        let end = bytes.len().min(at + BLOCK);
-        loop {
-            at += plain(&bytes[at..end]);
-            at = match bytes.get(at) {
-                Some(b'"') => return Ok(at + 1),
-                Some(b'\\') => escape(bytes, at + 1)?,
-                Some(0x80..) => beyond_ascii(bytes, at)?,
-                Some(b' '..) => break, // Plain, after the block.
-                _ => return Err(NotJson(at)),
-            };
-            if at >= end {
-                break;
-            }
+        at += plain(&bytes[at..]);
+        at = match bytes.get(at) {
+            Some(b'"') => return Ok(at + 1),
+            Some(b'\\') => escape(bytes, at + 1)?,
+            Some(0x80..) => beyond_ascii(bytes, at)?,
+            _ => return Err(NotJson(at)),
+        };
+        if at >= looked_at {
+            at = after_usual_text(bytes, at);
+            looked_at = at + BLOCK;
         }
     }
 }
 
-/// After as many blocks as have only plain text and escapes of one character, as in prose and code.
+/// After as many blocks as have only plain text and escapes of one character: one who writes an escape mostly writes more of them.
 fn after_usual_text(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(block) = bytes[at..].first_chunk() {
-        at += match block {
-            _ if !has_odd(&block[..BLOCK]) => BLOCK,
-            _ if !has_unusual(block) => BLOCK + usize::from(block[BLOCK - 1] == b'\\'), // And what it escapes.
-            _ => break,
-        };
+    loop {
+        at += plain_blocks(&bytes[at..]);
+        match bytes[at..].first_chunk() {
+            // The last may be a backslash, before what it escapes.
+            Some(block) if !has_unusual(block) => at += BLOCK + usize::from(block[BLOCK - 1] == b'\\'),
+            _ => return at,
+        }
     }
-    at
 }
 
 /// What follows a backslash.
@@ -252,7 +249,7 @@ fn word(bytes: &[u8], at: usize, word: &[u8]) -> Result<usize, NotJson> {
 
 /// How many bytes at the start of these are ASCII that may stand in a string as it is.
 fn plain(bytes: &[u8]) -> usize {
-    let mut at = 0;
+    let mut at = plain_blocks(bytes);
     while let Some(eight) = bytes[at..].first_chunk() {
         let odd = odd_bytes(u64::from_le_bytes(*eight));
         if odd != 0 {
@@ -261,6 +258,11 @@ fn plain(bytes: &[u8]) -> usize {
         at += 8;
     }
     at + bytes[at..].iter().take_while(|byte| !is_odd(**byte)).count()
+}
+
+/// The same in whole blocks.
+fn plain_blocks(bytes: &[u8]) -> usize {
+    bytes.chunks_exact(BLOCK).take_while(|block| !has_odd(block)).count() * BLOCK
 }
 
 const SHORT: usize = 32;
