@@ -90,13 +90,14 @@ async fn a_stream_that_is_cut_is_closed_before_it_is_resumed() {
     let (closed, wait) = mpsc::channel();
     let wait = Mutex::new(wait);
     let server = legacy(move |request, talk| {
-        talk.events("");
         if request.header("last-event-id").is_none() {
+            talk.events("");
             talk.chunk("retry: 0\nid: 1\ndata: \n\nevent: other\ndata: ");
             while talk.chunk([b'x'; 4096]) {}
             closed.send(()).unwrap();
         } else {
             wait.lock().unwrap().recv_timeout(LIMIT).unwrap();
+            talk.events("");
             talk.event(ANSWER);
             talk.done();
         }
