@@ -31,6 +31,11 @@ impl Frame {
         self.spliced(self.splices(edits))
     }
 
+    /// The same, as one more line at the end of these.
+    pub fn append_with<const N: usize>(&self, edits: [Edit<'_>; N], lines: &mut Vec<u8>) {
+        self.append_spliced(self.splices(edits), lines);
+    }
+
     /// The message with these values replaced. It is not read again: where its other members stand follows from the lengths.
     pub fn edited<const N: usize>(&self, edits: [Edit<'_>; N]) -> Frame {
         let splices = self.splices(edits);
@@ -54,11 +59,6 @@ impl Frame {
         });
         splices.sort_unstable_by_key(|(span, _)| span.end());
         splices
-    }
-
-    /// The same as a line at the end of others.
-    pub fn append_with<const N: usize>(&self, edits: [Edit<'_>; N], lines: &mut Vec<u8>) {
-        self.append_spliced(self.splices(edits), lines);
     }
 
     fn spliced<const N: usize>(&self, splices: [(Span, &[u8]); N]) -> Bytes {

@@ -48,7 +48,7 @@ pub(crate) async fn hang_up(
     };
     let began = Instant::now();
     let _ = timeout(patience, exchanges_end(&shared, epoch)).await;
-    // Not on top of that: the SDKs of clients give us 2 s to leave.
+    // The ladder counts from the decision to end it; and the SDKs of clients give us 2 s to leave.
     ladder.term_after = ladder.term_after.saturating_sub(began.elapsed());
     let stopping = shared.lock().exchanges(epoch).map(ExchangeSet::stop);
     ended(stopping.unwrap_or_default()).await;

@@ -213,7 +213,7 @@ impl Session {
         Some(writer.accepted().saturating_sub(writer.stream().unread().unwrap_or(0)))
     }
 
-    /// Adds a line. It leaves with the next [`write`](Session::write); over HTTP at once, if it is a message: no server would take another.
+    /// Adds a line, which leaves with the next [`write`](Session::write). Over HTTP it leaves at once, unless it is no message: no server would take it.
     pub(crate) fn add(&mut self, call: Option<CallId>, line: Bytes) {
         match self.channel() {
             None => {}
