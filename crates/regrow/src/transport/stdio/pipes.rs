@@ -113,13 +113,18 @@ impl Reader {
         }
     }
 
-    /// Reads as soon as there is something. Nothing is lost when the future is dropped.
-    pub(super) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    /// Reads as soon as there is something, `most` bytes at most, and has no buffer until then; nothing at the end.
+    /// Nothing is lost when the future is dropped.
+    pub(super) async fn read(&self, most: usize) -> io::Result<Vec<u8>> {
         loop {
             let mut ready = self.end.readable().await?;
-            match self.try_read(buffer) {
+            let mut buffer = vec![0; most];
+            match self.try_read(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                read => return read,
+                read => {
+                    buffer.truncate(read?);
+                    return Ok(buffer);
+                }
             }
         }
     }
@@ -145,5 +150,21 @@ impl AsyncRead for Reader {
                 read => return Poll::Ready(Ok(read?)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_read_returns_what_is_there_and_nothing_at_the_end() {
+        let (output, input) = pipe().unwrap();
+        let reader = Reader::new(output).unwrap();
+        rustix::io::write(&input, b"abc").unwrap();
+        assert_eq!(reader.read(2).await.unwrap(), b"ab");
+        assert_eq!(reader.read(64 << 10).await.unwrap(), b"c");
+        drop(input);
+        assert_eq!(reader.read(2).await.unwrap(), b"");
     }
 }

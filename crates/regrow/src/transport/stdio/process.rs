@@ -184,7 +184,7 @@ async fn attend(
     drain: Drain,
     mut dismissed: oneshot::Receiver<()>,
 ) {
-    let mut buffer = vec![0; PIECE];
+    let mut most = PIECE;
     let mut is_running = true;
     let mut is_open = true;
     while is_running || is_open {
@@ -193,13 +193,13 @@ async fn attend(
             _ = &mut dismissed => break,
             fault = exit.seen(), if is_running => {
                 is_running = false;
-                read_rest(&stderr, &drain, &mut buffer);
+                read_rest(&stderr, &drain, most);
                 news.send_replace(Some(fault));
             }
-            read = stderr.read(&mut buffer), if is_open => match read {
-                Ok(0) | Err(_) => is_open = false, // A pipe that cannot be read has nothing more to say.
-                Ok(count) => {
-                    let Wanted { first, left_out, last } = drain.wanted(&buffer[..count]);
+            read = stderr.read(most), if is_open => match read.unwrap_or_default() {
+                read if read.is_empty() => is_open = false, // A pipe that cannot be read has nothing more to say.
+                read => {
+                    let Wanted { first, left_out, last } = drain.wanted(&read);
                     for (part, then_left_out) in [(first, left_out), (last, 0)] {
                         for piece in part.chunks(PIECE) {
                             drain.feed(piece);
@@ -208,22 +208,23 @@ async fn attend(
                         }
                         drain.leave_out(then_left_out);
                     }
-                    if count == buffer.len() {
-                        buffer.resize(PIPE, 0); // Of a flood, as much as possible is skipped.
+                    if read.len() == most {
+                        most = PIPE; // Of a flood, as much as possible is skipped.
                     }
                 }
             },
         }
     }
-    read_rest(&stderr, &drain, &mut buffer);
+    read_rest(&stderr, &drain, most);
     drain.finish();
 }
 
-/// Reads what is there now, so that the last words of a server are in its tail.
-fn read_rest(stderr: &Reader, drain: &Drain, buffer: &mut [u8]) {
+/// Reads what is there now, `most` bytes at a time, so that the last words of a server are in its tail.
+fn read_rest(stderr: &Reader, drain: &Drain, most: usize) {
+    let mut buffer = vec![0; most];
     let mut total = 0;
     while total < LAST_WORDS {
-        let Ok(count @ 1..) = stderr.try_read(buffer) else { return };
+        let Ok(count @ 1..) = stderr.try_read(&mut buffer) else { return };
         drain.take(&buffer[..count]);
         total += count;
     }
@@ -232,6 +233,18 @@ fn read_rest(stderr: &Reader, drain: &Drain, buffer: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mask::Mask;
+    use crate::transport::stdio::{Stderr, pipes};
+
+    /// There is one for each server, and each start of another copies it.
+    #[tokio::test]
+    async fn to_attend_to_a_quiet_server_takes_little_memory() {
+        let (stderr, _other_end) = pipes::pipe().unwrap();
+        let drain = Drain::new("quiet".to_owned(), Stderr::Keep, Mask::default());
+        let (news, exit, dismissed) = (watch::Sender::new(None), oneshot::channel().1, oneshot::channel().1);
+        let attending = attend(Exit::Thread(exit), news, Reader::new(stderr).unwrap(), drain, dismissed);
+        assert!(size_of_val(&attending) < 1024, "{} bytes", size_of_val(&attending));
+    }
 
     #[tokio::test]
     async fn a_thread_sees_the_exit_where_there_are_no_pidfds() {

@@ -37,7 +37,8 @@ pub(super) struct Tail {
 
 impl Drain {
     pub(super) fn new(name: String, stderr: Stderr, mask: Mask) -> Drain {
-        Drain { tail: Arc::new(Tail { lines: Mutex::default(), mask }), name, stderr, terminal: Hint::new() }
+        let tail = Arc::new(Tail { lines: Mutex::default(), mask });
+        Drain { tail, name, stderr, terminal: Hint::default() }
     }
 
     pub(super) fn tail(&self) -> Arc<Tail> {
