@@ -77,7 +77,8 @@ pub struct Stdio {
     name: String,
     program: OsString,
     args: Vec<OsString>,
-    environment: Environment,
+    /// Clones share it.
+    environment: Arc<Environment>,
     directory: Option<PathBuf>,
     new_privileges: bool,
     sandbox: Option<Sandbox>,
@@ -110,7 +111,7 @@ impl Stdio {
             name: name.into(),
             program: program.into(),
             args: vec![],
-            environment: environment::clean(),
+            environment: Arc::new(environment::clean()),
             directory: None,
             new_privileges: false,
             sandbox: None,
@@ -128,13 +129,13 @@ impl Stdio {
 
     /// Its exact environment, in place of the clean one.
     pub fn environment(mut self, environment: Environment) -> Stdio {
-        self.environment = environment;
+        self.environment = Arc::new(environment);
         self
     }
 
     /// One more variable for its environment.
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Stdio {
-        self.environment.insert(name.into(), value.into());
+        Arc::make_mut(&mut self.environment).insert(name.into(), value.into());
         self
     }
 
@@ -205,5 +206,23 @@ impl fmt::Debug for Stdio {
             .field("name", &self.name)
             .field("program", &self.program)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    /// Each start takes a clone.
+    #[test]
+    fn clones_share_an_environment_until_one_changes_it() {
+        let server = Stdio::new("server", "program").variable("A", "1");
+        let clone = server.clone();
+        assert!(Arc::ptr_eq(&server.environment, &clone.environment));
+        let other = clone.variable("A", "2");
+        assert_eq!(server.environment[OsStr::new("A")], "1");
+        assert_eq!(other.environment[OsStr::new("A")], "2");
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn spawn(server: &Stdio, epoch: Epoch) -> Result<Spawned, Fault> {
     let nonce = server.guard.as_ref().map_or_else(mark::own_nonce, |guard| guard.nonce());
     let mark = Mark::next(nonce, epoch);
     let mut command = Command::new(&server.program);
-    command.args(&server.args).env_clear().envs(&server.environment).env(mark::VARIABLE, mark.value());
+    command.args(&server.args).env_clear().envs(&*server.environment).env(mark::VARIABLE, mark.value());
     command.stdin(their_input).stdout(their_output).stderr(their_stderr);
     if let Some(directory) = &server.directory {
         command.current_dir(directory);
