@@ -24,10 +24,11 @@ const LAZY_REST: Duration = Duration::from_secs(600);
 const REST_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// Looks after this connection until it is closed.
 pub(super) async fn tend(server: Weak<Server>, connection: Connection) {
-    let Some(options) = server.upgrade().map(|server| server.config.options.clone()) else { return };
+    let Some(rests_after) = server.upgrade().map(|server| rests_after(&server.config.options)) else {
+        return;
+    };
     let mut maintenance =
         Maintenance { connection, stream: SubscriptionState::Closed, ended: Arc::new(Notify::new()) };
-    let rests_after = rests_after(&options);
     let mut status = maintenance.connection.status();
     loop {
         let now = status.borrow_and_update().clone();

@@ -1,5 +1,6 @@
 //! How long things took: buckets that grow with the time, so that a millisecond and an hour are told equally well.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,36 +13,32 @@ const DOUBLINGS: usize = 24;
 const BUCKETS: usize = STEPS * (DOUBLINGS + 1) + 1;
 
 /// Counts durations. Recording is three atomic additions.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Histogram {
-    counts: [AtomicU64; BUCKETS],
+    /// Made with the first duration: most servers of many are never called, and most never restart.
+    counts: OnceLock<Box<[AtomicU64; BUCKETS]>>,
     nanos: AtomicU64,
     longest: AtomicU64,
-}
-
-impl Default for Histogram {
-    fn default() -> Histogram {
-        Histogram {
-            counts: std::array::from_fn(|_| AtomicU64::new(0)),
-            nanos: AtomicU64::new(0),
-            longest: AtomicU64::new(0),
-        }
-    }
 }
 
 impl Histogram {
     /// Counts one.
     pub fn record(&self, length: Duration) {
         let nanos = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
-        self.counts[bucket_of(nanos)].fetch_add(1, Ordering::Relaxed);
+        let counts = self.counts.get_or_init(|| Box::new([const { AtomicU64::new(0) }; BUCKETS]));
+        counts[bucket_of(nanos)].fetch_add(1, Ordering::Relaxed);
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
         self.longest.fetch_max(nanos, Ordering::Relaxed);
     }
 
     /// What was counted until now.
     pub fn buckets(&self) -> Buckets {
+        let counts = self.counts.get().map_or_else(
+            || vec![0; BUCKETS],
+            |counts| counts.iter().map(|count| count.load(Ordering::Relaxed)).collect(),
+        );
         Buckets {
-            counts: self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect(),
+            counts,
             total: Duration::from_nanos(self.nanos.load(Ordering::Relaxed)),
             longest: Duration::from_nanos(self.longest.load(Ordering::Relaxed)),
         }
@@ -185,7 +182,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_counted_has_no_quantiles() {
-        assert_eq!(Histogram::default().buckets().quantiles(), None);
+    fn nothing_counted_has_no_quantiles_and_takes_no_memory() {
+        let histogram = Histogram::default();
+        let buckets = histogram.buckets();
+        assert_eq!(buckets.quantiles(), None);
+        assert_eq!(buckets.cumulative().count(), 23, "Prometheus gets its zeros");
+        assert!(histogram.counts.get().is_none() && size_of::<Histogram>() <= 32);
     }
 }
