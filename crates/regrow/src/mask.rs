@@ -113,12 +113,15 @@ impl Mask {
 impl Forms {
     /// None if there are none.
     fn new(forms: BTreeSet<String>) -> Option<Arc<Forms>> {
+        if forms.is_empty() {
+            return None;
+        }
         let texts: Vec<String> = forms.into_iter().collect();
         let search = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .kind(Some(AhoCorasickKind::ContiguousNFA)) // The smallest: a key may have many lines.
             .build(&texts);
-        (!texts.is_empty()).then(|| Arc::new(Forms { texts, search: search.ok() }))
+        Some(Arc::new(Forms { texts, search: search.ok() }))
     }
 
     /// Where the longest beginning of a form starts with which this text ends.
