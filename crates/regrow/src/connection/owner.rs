@@ -159,7 +159,7 @@ impl Owner {
             Output::Step(_) => {}
             Output::Connect(epoch) => {
                 let attempt = attempt::attempt(self.shared.clone(), self.transport.clone(), epoch);
-                self.attempt = Some(tokio::spawn(attempt));
+                self.attempt = Some(spawn_boxed(attempt));
             }
             Output::Probe(epoch) => {
                 tokio::spawn(probe::probe(self.shared.clone(), epoch, now));
@@ -220,8 +220,7 @@ impl Owner {
             return hangup::hurry(&self.shared, epoch, ladder);
         }
         let attempt = self.attempt.take();
-        self.hangup =
-            Some(tokio::spawn(hangup::hang_up(self.shared.clone(), epoch, attempt, manner, ladder)));
+        self.hangup = Some(spawn_boxed(hangup::hang_up(self.shared.clone(), epoch, attempt, manner, ladder)));
     }
 
     fn notify(&self, now: Time, what: What) {
@@ -253,6 +252,11 @@ impl Owner {
             changed
         });
     }
+}
+
+/// Spawns a large future whose handle is kept after its end: the handle keeps what it was spawned with, which here is a pointer.
+fn spawn_boxed(future: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    tokio::spawn(Box::pin(future))
 }
 
 /// Repeated reports that it is fixed are heard once in this time.
