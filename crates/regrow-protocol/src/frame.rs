@@ -10,6 +10,7 @@ mod error;
 mod id;
 mod lookalike;
 mod member;
+mod parts;
 mod pieces;
 #[cfg(test)]
 pub(crate) mod random;
@@ -35,6 +36,7 @@ use envelope::{Envelope, Shape};
 pub use error::{Invalid, ParseError};
 pub use id::RawId;
 use member::Member;
+pub use parts::Parts;
 pub use pieces::{repeated_ids, split_first};
 pub use rewrite::Edit;
 pub use salvage::{Salvage, Salvaged};

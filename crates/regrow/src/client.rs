@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use regrow_core::Epoch;
-use regrow_protocol::frame::{self, Frame, Kind, ParseError, RawId, join_batch, split_batch};
+use regrow_protocol::frame::{self, Edit, Frame, Kind, ParseError, Parts, RawId, join_batch, split_batch};
 use regrow_protocol::{method, notification};
 
 use crate::call::{Outcome, Reply, Request};
@@ -155,7 +155,16 @@ impl ResponseFormat {
         &self.id
     }
 
-    /// What the client is told of the end of its request.
+    /// What the client is told of the end of its request, where its length tells its end: a long response is not copied.
+    pub fn answer_parts(&self, outcome: &Outcome, style: ErrorStyle) -> Parts {
+        let long = match outcome {
+            Outcome::Answered(frame) => frame.parts([Edit::Id(&self.id)]),
+            Outcome::Failed(_) | Outcome::Refused => None,
+        };
+        long.unwrap_or_else(|| self.answer(outcome, style).into())
+    }
+
+    /// What the client is told of the end of its request, as a line.
     pub fn answer(&self, outcome: &Outcome, style: ErrorStyle) -> Bytes {
         match outcome {
             Outcome::Answered(frame) => frame.with_id(&self.id),

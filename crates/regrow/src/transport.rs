@@ -16,8 +16,11 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, WriteHalf};
 use crate::excerpt::Excerpt;
 
 pub mod http;
+mod message;
 #[cfg(unix)]
 pub mod stdio;
+
+pub use message::OutgoingMessage;
 
 /// The default limit for one message of a server.
 pub const MAX_LINE: usize = 64 << 20;
@@ -85,7 +88,7 @@ pub trait Exchanges: Send + Sync + 'static {
     /// come on this exchange, with the fault if a request has no answer then. Dropping the future ends the exchange.
     fn carry(
         self: Arc<Self>,
-        message: Frame,
+        message: OutgoingMessage,
         handler: Arc<dyn ExchangeHandler>,
     ) -> BoxFuture<Result<Receipt, Fault>>;
 

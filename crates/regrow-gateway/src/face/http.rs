@@ -17,6 +17,7 @@ mod guard;
 mod header_timer;
 mod legacy;
 mod memory;
+mod message_body;
 mod mirror;
 mod modern;
 mod modern_endpoint;

@@ -46,6 +46,27 @@ async fn a_request_without_a_session_is_a_mistake_and_of_an_unknown_one_not_foun
 }
 
 #[tokio::test]
+async fn a_long_response_arrives_whole_as_json_as_an_event_and_in_a_batch() {
+    let result = json!({ "text": "prose\n and \"code\" ".repeat(50_000) });
+    for hold in [Duration::from_secs(60), Duration::ZERO] {
+        let world = World::with(|options| options.limits.hold = hold).await;
+        let session = world.session().await;
+        for (id, batch) in [(json!(7), false), (json!("a\"b"), false), (json!(-1.5), true)] {
+            let mut wire = world.wire().await;
+            let call = call(id.clone(), "slow");
+            let body = if batch { format!("[{call}]") } else { call };
+            wire.send("POST", "/mcp", &with(&session), &body).await;
+            while world.house.request().await["method"] != "tools/call" {}
+            let guest = world.house.guest(0);
+            guest.answer(&RawId::parse(id.to_string().as_bytes()).unwrap(), &result);
+            let response = json!({ "jsonrpc": "2.0", "id": id, "result": result });
+            let expected = if batch { json!([response]) } else { response };
+            assert!(wire.answer().await == expected, "{id} {hold:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_session_of_another_principal_or_endpoint_is_as_unknown_as_any() {
     let world = World::with(|options| options.tokens = vec![Secret::new("one"), Secret::new("two")]).await;
     let (one, two) = (("Authorization", "Bearer one"), ("Authorization", "Bearer two"));

@@ -52,7 +52,7 @@ impl Frame {
     }
 
     /// What is absent becomes an empty splice at the start: nothing for nothing.
-    fn splices<'a, const N: usize>(&self, edits: [Edit<'a>; N]) -> [(Span, &'a [u8]); N] {
+    pub(super) fn splices<'a, const N: usize>(&self, edits: [Edit<'a>; N]) -> [(Span, &'a [u8]); N] {
         let mut splices = edits.map(|edit| match self.splice(edit) {
             (span, _) if span.is_empty() => (span, &[][..]),
             splice => splice,

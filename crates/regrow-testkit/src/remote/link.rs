@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use regrow::core::{Fault, Ladder};
-use regrow::transport::{BoxFuture, Ended, ExchangeHandler, Exchanges, ListenEnd, Process, Receipt};
-use regrow_protocol::frame::Frame;
+use regrow::transport::{
+    BoxFuture, Ended, ExchangeHandler, Exchanges, ListenEnd, OutgoingMessage, Process, Receipt,
+};
 use regrow_protocol::lines::Line;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -223,10 +224,10 @@ fn line(message: &Value) -> Line {
 impl Exchanges for FarEnd {
     fn carry(
         self: Arc<Self>,
-        message: Frame,
+        message: OutgoingMessage,
         ear: Arc<dyn ExchangeHandler>,
     ) -> BoxFuture<Result<Receipt, Fault>> {
-        let message: Value = serde_json::from_slice(message.bytes()).unwrap();
+        let message: Value = serde_json::from_slice(&message.body().into_line()).unwrap();
         Box::pin(async move {
             self.begin(message["method"].as_str().unwrap_or("an answer"));
             let remote = self.0.remote.clone();

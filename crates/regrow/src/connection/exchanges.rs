@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use regrow_core::{CallId, Fault};
-use regrow_protocol::frame::Frame;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::transport::{Exchanges, Receipt};
+use crate::transport::{Exchanges, OutgoingMessage, Receipt};
 use crate::watch;
 
 /// At most this many messages that want no response are on their way at once.
@@ -45,7 +44,7 @@ pub(crate) type SpawnExchange = Box<dyn Fn(ExchangeJob) -> JoinHandle<()> + Send
 
 /// A message that an exchange carries.
 pub(crate) struct ExchangeJob {
-    pub(crate) message: Frame,
+    pub(crate) message: OutgoingMessage,
     /// The call that it is, or
     pub(crate) call: Option<CallId>,
     /// the number of a message that wants no response.
@@ -94,10 +93,10 @@ impl ExchangeSet {
     pub(crate) fn start(
         &mut self,
         call: Option<CallId>,
-        message: Frame,
+        message: OutgoingMessage,
         done: Option<oneshot::Sender<ExchangeResult>>,
     ) {
-        let bytes = message.bytes().len();
+        let bytes = message.frame().bytes().len();
         // The task takes the lock to forget itself, which is held here, so it finds itself in its place.
         match call {
             Some(id) => {

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::exchanges::ExchangeSet;
 use crate::call::Pending;
-use crate::transport::{Input, Process};
+use crate::transport::{Input, OutgoingMessage, Process};
 use crate::writer::LineWriter;
 
 /// One live exchange with the server.
@@ -218,7 +218,7 @@ impl Session {
         match self.channel() {
             None => {}
             Some(Channel::Http(exchanges)) => {
-                Frame::parse(line).into_iter().for_each(|frame| exchanges.start(call, frame, None));
+                Frame::parse(line).into_iter().for_each(|frame| exchanges.start(call, frame.into(), None));
             }
             Some(Channel::Pipe(writer)) => writer.add(call, line),
         }
@@ -228,7 +228,9 @@ impl Session {
     pub(crate) fn add_edited<const N: usize>(&mut self, call: CallId, message: &Frame, edits: [Edit<'_>; N]) {
         match self.channel() {
             None => {}
-            Some(Channel::Http(exchanges)) => exchanges.start(Some(call), message.edited(edits), None),
+            Some(Channel::Http(exchanges)) => {
+                exchanges.start(Some(call), OutgoingMessage::edited(message, edits), None);
+            }
             Some(Channel::Pipe(writer)) => writer.add_edited(Some(call), message, edits),
         }
     }

@@ -253,7 +253,7 @@ impl Shared {
             match state.is_live(epoch).then(|| state.exchanges(epoch)).flatten() {
                 Some(exchanges) => {
                     let Ok(message) = Frame::parse(line) else { return Ok(()) }; // No server would take it.
-                    exchanges.start(None, message, Some(done));
+                    exchanges.start(None, message.into(), Some(done));
                     carried
                 }
                 None => {

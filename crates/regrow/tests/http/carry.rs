@@ -1,9 +1,11 @@
 //! A message goes there, and its answer comes back.
 
+use bytes::Bytes;
 use regrow::core::Fault;
-use regrow::transport::Receipt;
+use regrow::transport::{OutgoingMessage, Receipt};
+use regrow_protocol::frame::{Edit, Frame, RawId};
 
-use crate::ear::{ANSWER, CALL, http, open};
+use crate::ear::{ANSWER, CALL, Heard, Open, http, open};
 use crate::server::{Request, Server, Talk};
 
 pub(crate) const WELCOME: &str = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}"#;
@@ -51,6 +53,40 @@ async fn an_answer_may_be_a_stream_of_events() {
         assert_eq!(link.carry(CALL).await.texts(), [progress, ANSWER]);
     }
     assert_eq!(server.connections.load(std::sync::atomic::Ordering::SeqCst), 1);
+}
+
+/// The server answers each request with the response to "new".
+pub(crate) async fn long_messages_arrive_whole(link: &Open, server: &Server) {
+    let long = "prose \\n and \\\"code\\\" ".repeat(40_000);
+    let meta = r#""_meta":{"progressToken":1}"#;
+    for (index, old) in [
+        format!(r#"{{"id":7,"method":"tools/call","params":{{{meta},"arguments":{{"a":"{long}"}}}}}}"#),
+        format!(r#"{{"method":"tools/call","params":{{"arguments":{{"a":"{long}"}},{meta}}},"id":"old"}}"#),
+        format!(r#"{{"method":"tools/call","params":{{"a":"{long}",{meta},"b":"{long}"}},"id":-1.5}}"#),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let message = Frame::parse(Bytes::from(old.clone())).unwrap();
+        let id = RawId::parse(br#""new""#).unwrap();
+        let edits = [Edit::Id(&id), Edit::MetaProgressToken(&id)];
+        let ear = Heard::new(Some(id.clone()));
+        let carried = link.exchanges.clone().carry(OutgoingMessage::edited(&message, edits), ear.clone());
+        assert_eq!(carried.await, Ok(Receipt::Done));
+        assert_eq!(ear.sent(), 1);
+        let request = &server.requests()[index];
+        assert_eq!(request.header("content-length"), Some(&*request.body.len().to_string()));
+        let expected = ["7", "\"old\"", "-1.5"]
+            .iter()
+            .fold(old, |text, id| text.replace(&format!("\"id\":{id}"), "\"id\":\"new\""));
+        assert!(request.body == expected.replace("Token\":1", "Token\":\"new\""), "message {index}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_message_arrives_whole_with_its_new_ids() {
+    let server = Server::new(|_, talk| talk.json(&ANSWER.replace('7', "\"new\"")));
+    long_messages_arrive_whole(&open(&http(&server.url())).await, &server).await;
 }
 
 #[tokio::test]

@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow::core::{Epoch, Fault};
 use regrow::transport::http::{Http, HttpClient};
-use regrow::transport::{BoxFuture, ExchangeHandler, Exchanges, Link, Process, Receipt, Transport};
+use regrow::transport::{
+    BoxFuture, ExchangeHandler, Exchanges, Link, OutgoingMessage, Process, Receipt, Transport,
+};
 use regrow_protocol::frame::{Frame, Kind, RawId, split_batch};
 use regrow_protocol::lines::Line;
 use tokio::sync::{Notify, watch};
@@ -126,8 +128,8 @@ pub(crate) async fn open(http: &Http) -> Open {
     }
 }
 
-pub(crate) fn frame(text: &str) -> Frame {
-    Frame::parse(Bytes::copy_from_slice(text.as_bytes())).unwrap()
+pub(crate) fn frame(text: &str) -> OutgoingMessage {
+    Frame::parse(Bytes::copy_from_slice(text.as_bytes())).unwrap().into()
 }
 
 /// What became of a message.
@@ -152,7 +154,7 @@ impl Open {
     /// Carries a message, and waits for the end of the exchange.
     pub(crate) async fn carry(&self, message: &str) -> Carried {
         let message = frame(message);
-        let ear = Heard::new(message.id());
+        let ear = Heard::new(message.frame().id());
         let carrying = self.exchanges.clone().carry(message, ear.clone());
         let receipt = tokio::time::timeout(LIMIT, carrying).await.expect("an end in time");
         Carried { receipt, ear }

@@ -134,6 +134,15 @@ async fn a_server_of_our_own_authority_is_trusted() {
 }
 
 #[tokio::test]
+async fn a_long_message_arrives_whole_over_tls() {
+    let authority = Authority::new();
+    let answer = |_: &Request, talk: &mut Talk| talk.json(&ANSWER.replace('7', "\"new\""));
+    let server = serve_with(authority.config("127.0.0.1", None), answer);
+    let link = secure(&server, client().ca_file(authority.file("ca.pem"))).await;
+    crate::carry::long_messages_arrive_whole(&link, &server).await;
+}
+
+#[tokio::test]
 async fn a_kept_connection_that_closes_then_has_a_knock_repeated_but_no_call() {
     for (method, expected) in [("OPTIONS", ["OPTIONS", "OPTIONS"].as_slice()), ("POST", &["POST"])] {
         let leaves = leaves_first(method, Talk::close);

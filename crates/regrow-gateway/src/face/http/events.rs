@@ -115,7 +115,8 @@ impl<H: Send + Unpin + 'static> Listener<H> {
 
     fn event(&self, number: u64, line: OutgoingLine) -> Bytes {
         let id = self.event_id(number);
-        let data = Some(line.bytes.trim_ascii_end());
+        let message = line.message.into_line();
+        let data = Some(message.trim_ascii_end());
         let event = OutgoingEvent { id: id.as_deref(), name: Some("message"), retry: None, data }.to_bytes();
         with_permit(event, line.permit)
     }

@@ -13,6 +13,7 @@ use super::body::accepts;
 use super::connections::Slot;
 use super::events::Listener;
 use super::memory::IncomingMessage;
+use super::message_body::MessageBody;
 use super::protocol_version::requested_version;
 use super::refusal::{Refusal, empty, json};
 use super::replies::{ResponsePath, SessionInput, opens_session, wants_answer};
@@ -72,9 +73,9 @@ pub(super) fn post(
 impl PostedCall {
     pub(super) async fn response(mut self, face: &Face) -> Response {
         let mut response = match self.listener.first(self.until, self.slot.as_ref()).await {
-            First::Answer(line, _) => {
+            First::Answer(message, _) => {
                 self.session.forget_stream(self.stream.number);
-                json(StatusCode::OK, line)
+                json(StatusCode::OK, MessageBody(message))
             }
             First::Stream => self.listener.into_response(face.limits.beat),
         };

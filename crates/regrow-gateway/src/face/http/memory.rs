@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use bytes::Bytes;
 use http::StatusCode;
 use regrow::ErrorKind;
-use regrow_protocol::frame::Frame;
+use regrow_protocol::frame::{Frame, Parts};
 
 use super::connections::Slot;
 use super::refusal::Refusal;
@@ -55,13 +55,13 @@ pub(super) struct IncomingMessage {
 /// A message to a client, with the room that it takes. What is small takes none.
 #[derive(Clone)]
 pub(super) struct OutgoingLine {
-    pub(super) bytes: Bytes,
+    pub(super) message: Parts,
     pub(super) permit: Option<Arc<BytePermit>>,
 }
 
 impl From<Bytes> for OutgoingLine {
     fn from(bytes: Bytes) -> OutgoingLine {
-        OutgoingLine { bytes, permit: None }
+        OutgoingLine { message: bytes.into(), permit: None }
     }
 }
 

@@ -6,7 +6,7 @@ use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use regrow::client::{ErrorStyle, ResponseFormat};
 use regrow::{CallInbox, Outcome, Reply, Request};
-use regrow_protocol::frame::{self, Frame, Kind, RawId};
+use regrow_protocol::frame::{self, Frame, Kind, Parts, RawId};
 use regrow_protocol::version::MODERN;
 use regrow_protocol::{error_code, meta, method, notification};
 use tokio::time::Instant;
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::Face;
 use super::events::Listener;
 use super::memory::{IncomingMessage, OutgoingLine};
+use super::message_body::MessageBody;
 use super::mirror::{agree, arguments_agree};
 use super::modern_endpoint::{CancelOnDrop, ModernCallGuard, ModernPresence};
 use super::refusal::{Refusal, empty, json};
@@ -118,7 +119,7 @@ async fn request(
     client.submit(Request::new(frame, RawId::from(number), Box::new(reply)));
     drop(client); // The endpoint alone decides when it leaves.
     Ok(match listener.first(now + face.limits.modern_hold, caller.slot.as_ref()).await {
-        First::Answer(line, code) => json(status(code), line),
+        First::Answer(message, code) => json(status(code), MessageBody(message)),
         First::Stream => listener.into_response(face.limits.beat),
     })
 }
@@ -158,8 +159,9 @@ impl Reply for ToPost {
         let stream = &self.ticket.call.stream;
         match stream.charge(size(&outcome)) {
             Ok(permit) => {
-                let bytes = stream_end.unwrap_or_else(|| self.asked.answer(&outcome, self.style));
-                stream.finish(Some(OutgoingLine { bytes, permit }), code);
+                let message =
+                    stream_end.map_or_else(|| self.asked.answer_parts(&outcome, self.style), Parts::from);
+                stream.finish(Some(OutgoingLine { message, permit }), code);
             }
             Err(_) => {
                 let dropped = Outcome::Failed(response_dropped(&self.scope));

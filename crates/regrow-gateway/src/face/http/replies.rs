@@ -52,7 +52,7 @@ impl ResponsePath {
 impl ResponseSink for ResponsePath {
     fn deliver(&self, response: Option<Bytes>) {
         self.deliver_line(response.map(|bytes| match self.stream().charge(bytes.len()) {
-            Ok(permit) => OutgoingLine { bytes, permit },
+            Ok(permit) => OutgoingLine { message: bytes.into(), permit },
             // Only a batch is so large here; its client gets no part of it.
             Err(refused) => {
                 frame::error(None, ErrorKind::Overloaded.code(), &refused.to_string(), None).into()
@@ -175,7 +175,7 @@ impl Reply for ToClient {
         let failed = !matches!(&outcome, Outcome::Answered(frame) if !frame.is_error());
         if let Some(to) = self.to.take() {
             let line = match to.sink().stream().charge(size(&outcome)) {
-                Ok(permit) => OutgoingLine { bytes: self.asked.answer(&outcome, self.style), permit },
+                Ok(permit) => OutgoingLine { message: self.asked.answer_parts(&outcome, self.style), permit },
                 Err(_) => {
                     let dropped = Outcome::Failed(response_dropped(&self.ticket.session.scope));
                     self.asked.answer(&dropped, self.style).into()
@@ -183,7 +183,7 @@ impl Reply for ToClient {
             };
             match &to {
                 ResponseTo::Alone(path) => path.deliver_line(Some(line)),
-                ResponseTo::Batch(_) => to.deliver(Some(with_permit(line.bytes, line.permit))),
+                ResponseTo::Batch(_) => to.deliver(Some(with_permit(line.message.into_line(), line.permit))),
             }
         }
         if self.opens && failed {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use regrow_protocol::frame::Parts;
 use tokio::time::Instant;
 
 use super::connections::Slot;
@@ -95,7 +96,7 @@ pub(super) enum NextMessage {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum First {
     /// The answer, with nothing before it, and its code if it is an error.
-    Answer(Bytes, Option<i64>),
+    Answer(Parts, Option<i64>),
     /// More than that.
     Stream,
 }
@@ -148,7 +149,7 @@ impl ReplyStream {
     /// One more message. Says whether the stream still takes any, and has room for it.
     pub(super) fn push(&self, line: Bytes, weight: Weight) -> bool {
         self.charge(line.len())
-            .is_ok_and(|permit| self.push_line(OutgoingLine { bytes: line, permit }, weight))
+            .is_ok_and(|permit| self.push_line(OutgoingLine { message: line.into(), permit }, weight))
     }
 
     /// The same of one that has its room.
@@ -254,8 +255,10 @@ impl ReplyStream {
                 state.unread -= event.size();
                 state.small -= event.small();
                 self.settle(&mut state);
-                let OutgoingLine { bytes, permit } = event.line;
-                Poll::Ready(First::Answer(with_permit(bytes, permit), code))
+                let OutgoingLine { message, permit } = event.line;
+                // Each part has it, since they leave one by one.
+                let message = message.map(|part| with_permit(part, permit.clone())).collect();
+                Poll::Ready(First::Answer(message, code))
             }
             (None, 0) => {
                 state.waker = Some(cx.waker().clone());
@@ -398,7 +401,7 @@ impl StreamState {
 
 impl StreamEvent {
     fn size(&self) -> usize {
-        self.line.bytes.len()
+        self.line.message.len()
     }
 
     /// What of it is charged to its stream.

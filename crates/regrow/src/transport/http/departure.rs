@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use regrow_protocol::frame::Parts;
 use tokio::sync::watch;
 
 use crate::transport::ExchangeHandler;
@@ -15,13 +16,15 @@ use crate::transport::ExchangeHandler;
 /// not before.
 #[derive(Default)]
 pub(super) struct Departure {
-    message: Option<(Bytes, Arc<dyn ExchangeHandler>)>,
+    message: Parts,
+    /// Hears when the message leaves.
+    handler: Option<Arc<dyn ExchangeHandler>>,
     left: Option<watch::Sender<bool>>,
 }
 
 impl Departure {
-    pub(super) fn new(bytes: Bytes, handler: Arc<dyn ExchangeHandler>) -> Departure {
-        Departure { message: Some((bytes, handler)), left: None }
+    pub(super) fn new(message: Parts, handler: Arc<dyn ExchangeHandler>) -> Departure {
+        Departure { message, handler: Some(handler), left: None }
     }
 
     /// Becomes true when the message leaves.
@@ -35,22 +38,24 @@ impl Body for Departure {
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let Some((bytes, handler)) = self.message.take() else { return Poll::Ready(None) };
-        if !handler.sent() {
-            // Its caller was told that it did not run, so it must not.
-            return Poll::Ready(Some(Err(io::Error::other("nobody waits for this message any more"))));
+        if let Some(handler) = self.handler.take() {
+            if !handler.sent() {
+                self.message = Parts::default();
+                // Its caller was told that it did not run, so it must not.
+                return Poll::Ready(Some(Err(io::Error::other("nobody waits for this message any more"))));
+            }
+            if let Some(left) = &self.left {
+                left.send_replace(true);
+            }
         }
-        if let Some(left) = &self.left {
-            left.send_replace(true);
-        }
-        Poll::Ready(Some(Ok(Frame::data(bytes))))
+        Poll::Ready(self.message.next().map(|part| Ok(Frame::data(part))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.message.is_none()
+        self.message.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.message.as_ref().map_or(0, |(bytes, _)| bytes.len() as u64))
+        SizeHint::with_exact(self.message.len() as u64)
     }
 }

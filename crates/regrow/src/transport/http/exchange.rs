@@ -7,7 +7,6 @@ use std::time::SystemTime;
 
 use http::Method;
 use regrow_core::Fault;
-use regrow_protocol::frame::Frame;
 use regrow_protocol::lines::Line;
 use regrow_protocol::{error_code, method, notification};
 
@@ -18,12 +17,12 @@ use super::older::stream::Older;
 use super::refusal::{Meaning, Refusal};
 use super::request::{HttpReply, Outgoing, PROTOCOL_VERSION, SESSION_ID};
 use super::{answer, listen, lookup, mirror};
-use crate::transport::{BoxFuture, ExchangeHandler, Exchanges, ListenEnd, Receipt};
+use crate::transport::{BoxFuture, ExchangeHandler, Exchanges, ListenEnd, OutgoingMessage, Receipt};
 
 impl Exchanges for HttpLink {
     fn carry(
         self: Arc<Self>,
-        message: Frame,
+        message: OutgoingMessage,
         handler: Arc<dyn ExchangeHandler>,
     ) -> BoxFuture<Result<Receipt, Fault>> {
         let mut http_exchange = HttpExchange::new(message, handler);
@@ -155,7 +154,7 @@ impl HttpLink {
             && refusal
                 .response()
                 .is_some_and(|response| response.error_code() == Some(error_code::HEADER_MISMATCH));
-        let Some(tool) = http_exchange.message.name() else { return false };
+        let Some(tool) = http_exchange.message.frame().name() else { return false };
         if !mismatch
             || !http_exchange.modern
             || !http_exchange.is(method::TOOLS_CALL)
@@ -172,16 +171,14 @@ impl HttpLink {
     }
 
     pub(super) async fn post(&self, http_exchange: &mut HttpExchange) -> Result<HttpReply, Fault> {
-        let mut outgoing = Outgoing::post(
-            self.target(),
-            http_exchange.message.bytes().clone(),
-            http_exchange.handler.clone(),
-        );
+        let message = http_exchange.message.frame();
+        let mut outgoing =
+            Outgoing::post(self.target(), http_exchange.message.body(), http_exchange.handler.clone());
         outgoing.blocks = http_exchange.is(method::TASKS_RESULT);
         if http_exchange.modern {
             let parameters = self.parameters();
-            http_exchange.mirrored = http_exchange.message.name().is_some_and(|tool| parameters.knows(&tool));
-            mirror::headers(&http_exchange.message, &parameters, &mut outgoing.headers);
+            http_exchange.mirrored = message.name().is_some_and(|tool| parameters.knows(&tool));
+            mirror::headers(message, &parameters, &mut outgoing.headers);
         } else if !http_exchange.is(method::INITIALIZE) {
             let Some((id, version)) = self.session_headers() else {
                 return Err(Fault::SessionExpired { ran: false }); // Another exchange has just learnt it.
@@ -190,7 +187,7 @@ impl HttpLink {
             outgoing = outgoing.with(SESSION_ID, id).with(PROTOCOL_VERSION, version);
             // The question for what the server says on its own follows on the same connection. On one that the server must first
             // take on it would be overtaken by the next call, and what that makes the server say would be said to nobody.
-            outgoing.dedicated = http_exchange.message.method() == Some(notification::INITIALIZED);
+            outgoing.dedicated = message.method() == Some(notification::INITIALIZED);
         }
         self.send(&mut outgoing).await
     }

@@ -35,7 +35,7 @@ pub fn meaning(
 ) -> Result<Bytes, Fault> {
     let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
     headers.extend(retry_after.map(|value| (RETRY_AFTER, value)));
-    let http_exchange = HttpExchange { in_session, ..HttpExchange::new(message, Arc::new(Deafness)) };
+    let http_exchange = HttpExchange { in_session, ..HttpExchange::new(message.into(), Arc::new(Deafness)) };
     match (Refusal { code, headers, body }).meaning(&http_exchange, SystemTime::UNIX_EPOCH) {
         Meaning::Answer(answer) => Ok(answer),
         Meaning::Fault(fault) => Err(fault),

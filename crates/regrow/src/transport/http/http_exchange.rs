@@ -13,11 +13,11 @@ use serde::Deserialize;
 
 use super::link::HttpLink;
 use super::said::{error_message, excerpt, tells_of_lost_session};
-use crate::transport::ExchangeHandler;
+use crate::transport::{ExchangeHandler, OutgoingMessage};
 
 /// A message, who hears of it, and what it went out with.
 pub(super) struct HttpExchange {
-    pub(super) message: Frame,
+    pub(super) message: OutgoingMessage,
     pub(super) handler: Arc<dyn ExchangeHandler>,
     /// Its id, if it wants an answer.
     pub(super) request: Option<RawId>,
@@ -30,22 +30,20 @@ pub(super) struct HttpExchange {
 }
 
 impl HttpExchange {
-    pub(super) fn new(message: Frame, handler: Arc<dyn ExchangeHandler>) -> HttpExchange {
-        let request = match message.kind() {
-            Kind::Request { id, .. } => Some(id),
-            _ => None,
-        };
-        let modern = message.protocol_version().is_some();
+    pub(super) fn new(message: OutgoingMessage, handler: Arc<dyn ExchangeHandler>) -> HttpExchange {
+        let request = message.request_id();
+        let modern = message.frame().protocol_version().is_some();
         HttpExchange { message, handler, request, modern, in_session: false, mirrored: false }
     }
 
     pub(super) fn is(&self, method: &str) -> bool {
-        self.request.is_some() && self.message.method() == Some(method)
+        self.request.is_some() && self.message.frame().method() == Some(method)
     }
 
     /// How long the server may stay silent on this exchange, where others are limited like this.
     pub(super) fn patience(&self, limit: Option<Duration>) -> Option<Duration> {
-        let waits = self.request.is_some() && self.message.method().is_some_and(method::waits_by_design);
+        let waits =
+            self.request.is_some() && self.message.frame().method().is_some_and(method::waits_by_design);
         limit.filter(|_| !waits)
     }
 

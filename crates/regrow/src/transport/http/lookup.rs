@@ -19,7 +19,7 @@ const MAX_PAGES: usize = 100;
 
 /// Goes through the list of tools, with the envelope of `call`. What is in it is learnt in passing.
 pub(super) async fn tools(link: &HttpLink, call: &HttpExchange) -> Result<(), Fault> {
-    let envelope = envelope(&call.message);
+    let envelope = envelope(call.message.frame());
     let mut cursor = None;
     for page in 0..MAX_PAGES {
         let mut params = Map::new();
@@ -36,7 +36,7 @@ pub(super) async fn tools(link: &HttpLink, call: &HttpExchange) -> Result<(), Fa
             handler: call.handler.clone(),
             text: Mutex::default(),
         });
-        let mut http_exchange = HttpExchange::new(message, answer.clone());
+        let mut http_exchange = HttpExchange::new(message.into(), answer.clone());
         let HttpReply::Good(mut response) = link.post(&mut http_exchange).await? else { return Ok(()) };
         answer::read(link, &http_exchange, &mut response).await?;
         cursor = answer.next_cursor();

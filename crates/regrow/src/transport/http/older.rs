@@ -75,8 +75,8 @@ impl Older {
         if let Some(fault) = over {
             return Err(fault);
         }
-        let bytes = http_exchange.message.bytes().clone();
-        let mut outgoing = Outgoing::post(self.endpoint.clone(), bytes, http_exchange.handler.clone());
+        let body = http_exchange.message.body();
+        let mut outgoing = Outgoing::post(self.endpoint.clone(), body, http_exchange.handler.clone());
         let mut sending = pin!(link.send(&mut outgoing));
         tokio::select! {
             biased;

@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use regrow_core::Fault;
+use regrow_protocol::frame::Parts;
 use regrow_protocol::header;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -49,7 +50,7 @@ pub(super) struct Outgoing {
     pub(super) target: Arc<Target>,
     /// Each name once.
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
-    pub(super) message: Option<(Bytes, Arc<dyn ExchangeHandler>)>,
+    pub(super) message: Option<(Parts, Arc<dyn ExchangeHandler>)>,
     /// Whether it goes on a connection outside of the pool, where that can be.
     pub(super) dedicated: bool,
     /// Whether the answer may begin as late as it likes: the server waits for something first.
@@ -75,7 +76,7 @@ pub(super) enum HttpReply {
 
 impl Outgoing {
     /// A message to the server.
-    pub(super) fn post(target: Arc<Target>, message: Bytes, handler: Arc<dyn ExchangeHandler>) -> Outgoing {
+    pub(super) fn post(target: Arc<Target>, message: Parts, handler: Arc<dyn ExchangeHandler>) -> Outgoing {
         let mut headers = Vec::with_capacity(USUAL_HEADERS);
         headers.extend([(ACCEPT, BOTH), (CONTENT_TYPE, JSON)]);
         Outgoing {
@@ -204,8 +205,8 @@ impl HttpLink {
         }
         let header_limit = self.http.limits.header.filter(|_| !outgoing.blocks);
         let (mut body, mut left) = (None, None);
-        if let Some((bytes, handler)) = &outgoing.message {
-            let mut departure = Departure::new(bytes.clone(), handler.clone());
+        if let Some((message, handler)) = &outgoing.message {
+            let mut departure = Departure::new(message.clone(), handler.clone());
             left = header_limit.map(|limit| (departure.left(), limit));
             body = Some(departure);
         }

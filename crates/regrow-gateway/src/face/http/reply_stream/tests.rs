@@ -24,7 +24,7 @@ fn read(stream: &ReplyStream, listener: u64) -> Vec<String> {
     loop {
         match stream.poll_next(listener, &mut Context::from_waker(Waker::noop())) {
             Poll::Ready(NextMessage::Message { number, line }) => {
-                read.push(format!("{number} {}", String::from_utf8_lossy(&line.bytes)));
+                read.push(format!("{number} {}", String::from_utf8_lossy(&line.message.into_line())));
             }
             Poll::Ready(NextMessage::End) => {
                 read.push("end".into());
@@ -86,7 +86,7 @@ fn an_answer_that_comes_first_is_no_stream() {
     let (silent, _) = stream(9, 100);
     assert_eq!(first(&silent), Poll::Pending);
     silent.finish(Some(line("a").into()), Some(-5));
-    assert_eq!(first(&silent), Poll::Ready(First::Answer(line("a"), Some(-5))));
+    assert_eq!(first(&silent), Poll::Ready(First::Answer(line("a").into(), Some(-5))));
     let (talking, _) = stream(9, 100);
     talking.push(line("a"), Weight::Notification);
     assert_eq!(first(&talking), Poll::Ready(First::Stream));
@@ -108,11 +108,14 @@ fn what_a_stream_holds_is_charged_until_the_last_byte_of_it_is_dropped() {
     let held = || shares.memory().held;
     let large = new();
     let permit = large.charge(10_000).unwrap();
-    large.finish(Some(OutgoingLine { bytes: vec![b'x'; 10_000].into(), permit }), None);
-    let Poll::Ready(First::Answer(answer, None)) = first(&large) else { panic!("an answer") };
+    let message = [b'x'; 2].map(|byte| vec![byte; 5000].into()).into_iter().collect();
+    large.finish(Some(OutgoingLine { message, permit }), None);
+    let Poll::Ready(First::Answer(mut answer, None)) = first(&large) else { panic!("an answer") };
     drop(large);
-    assert_eq!(held(), 10_000, "it is on its way to the client");
+    let part = answer.next();
     drop(answer);
+    assert_eq!(held(), 10_000, "it is on its way to the client");
+    drop(part);
     assert_eq!(held(), 0);
 
     let small = new();
@@ -151,7 +154,14 @@ fn a_stream_gives_way_to_another_principal() {
         let stream = ReplyStream::new(1, keep, room.clone(), account(&shares, principal), Instant::now());
         let permit = stream.charge(14_000);
         permit.map(|permit| {
-            (stream.finish(Some(OutgoingLine { bytes: vec![b'x'; 14_000].into(), permit }), None), stream).1
+            (
+                stream.finish(
+                    Some(OutgoingLine { message: Bytes::from(vec![b'x'; 14_000]).into(), permit }),
+                    None,
+                ),
+                stream,
+            )
+                .1
         })
     };
     let streams = [0, 1].map(|token| of(Principal::Client(token)).unwrap());
