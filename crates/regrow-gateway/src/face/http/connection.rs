@@ -30,6 +30,8 @@ use super::route::Pages;
 /// Changes when connections are to take no more requests. Held until the connection has ended.
 pub(super) type Shutdown = watch::Receiver<()>;
 
+/// The most that is read at once. hyper begins with 8 KiB, and takes more while a client fills it: a body that comes in one piece is not copied.
+const READ_BUFFER: usize = 128 << 10;
 /// Requests at a time on one connection of HTTP/2.
 const STREAMS: u32 = 256;
 /// How often a silent connection of HTTP/2 is asked whether it still lives.
@@ -93,7 +95,8 @@ async fn speak_http1(
     let connection = http1::Builder::new()
         .timer(HeaderTimer::default())
         .header_read_timeout(limits.header_timeout)
-        .max_buf_size(limits.header_bytes)
+        .max_header_size(limits.header_bytes)
+        .max_buf_size(limits.header_bytes.max(READ_BUFFER))
         .serve_connection(TokioIo::new(stream), service);
     finish(connection, shutdown).await;
 }
