@@ -106,7 +106,10 @@ impl Site {
         let head = self.head(&String::from_utf8_lossy(&example), calls.era);
         let mut connections = vec![];
         for _ in 0..load.in_flight {
-            connections.push(Connection::open(self.address).await?);
+            let mut connection = Connection::open(self.address).await?;
+            // Of many connections on which nothing was said yet, Regrow closes the oldest.
+            connection.post(&head, &example).await?;
+            connections.push(connection);
         }
         let mut tasks = JoinSet::new();
         let local = LocalSet::new();
