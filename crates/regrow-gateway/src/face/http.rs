@@ -35,6 +35,8 @@ mod route;
 mod session;
 mod sessions;
 mod shield;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod tls;
 mod token;

@@ -156,16 +156,15 @@ impl Reply for ToPost {
             (Outcome::Answered(frame), Some(id)) => frame::stream_end(frame, id),
             _ => None,
         };
-        let stream = &self.ticket.call.stream;
-        match stream.charge(size(&outcome)) {
+        match self.ticket.call.stream.charge(size(&outcome)) {
             Ok(permit) => {
                 let message =
                     stream_end.map_or_else(|| self.asked.answer_parts(&outcome, self.style), Parts::from);
-                stream.finish(Some(OutgoingLine { message, permit }), code);
+                self.ticket.answer(OutgoingLine { message, permit }, code);
             }
             Err(_) => {
                 let dropped = Outcome::Failed(response_dropped(&self.scope));
-                stream.finish(Some(self.asked.answer(&dropped, self.style).into()), None);
+                self.ticket.answer(self.asked.answer(&dropped, self.style).into(), None);
             }
         }
     }

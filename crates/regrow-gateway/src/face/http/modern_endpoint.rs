@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::Face;
 use super::face_stats::{Counted, FaceStats};
-use super::memory::Account;
+use super::memory::{Account, OutgoingLine};
 use super::options::ClientLimits;
 use super::reply_stream::{Keep, ReplyStream, Weight};
 use super::unread_limit::UnreadLimit;
@@ -227,10 +227,22 @@ pub(super) struct ModernCallGuard {
     _counted: Option<Counted>,
 }
 
+impl ModernCallGuard {
+    /// Answers the call. The client may make another one then, so the place of this one is free before.
+    pub(super) fn answer(self, answer: OutgoingLine, code: Option<i64>) {
+        self.free_place();
+        self.call.stream.finish(Some(answer), code);
+    }
+
+    fn free_place(&self) {
+        self.call.endpoint.state().streams.remove(&self.call.number);
+    }
+}
+
 impl Drop for ModernCallGuard {
     fn drop(&mut self) {
+        self.free_place();
         self.call.stream.close();
-        self.call.endpoint.state().streams.remove(&self.call.number);
     }
 }
 

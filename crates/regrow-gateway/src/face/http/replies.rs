@@ -181,6 +181,7 @@ impl Reply for ToClient {
                     self.asked.answer(&dropped, self.style).into()
                 }
             };
+            self.ticket.free_place();
             match &to {
                 ResponseTo::Alone(path) => path.deliver_line(Some(line)),
                 ResponseTo::Batch(_) => to.deliver(Some(with_permit(line.message.into_line(), line.permit))),
@@ -199,6 +200,7 @@ impl Reply for ToClient {
 impl Drop for ToClient {
     fn drop(&mut self) {
         if let Some(to) = self.to.take() {
+            self.ticket.free_place();
             to.deliver(None);
         }
     }

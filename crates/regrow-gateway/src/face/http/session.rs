@@ -3,6 +3,7 @@
 mod inbox;
 
 use std::collections::{BTreeMap, HashMap};
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use regrow::core::Epoch;
@@ -149,7 +150,12 @@ impl Session {
             return None;
         }
         state.calls += 1;
-        Some(LegacyCallGuard { session: self.clone(), stream: stream.clone(), _counted: counted })
+        Some(LegacyCallGuard {
+            session: self.clone(),
+            stream: stream.clone(),
+            has_place: true,
+            _counted: counted,
+        })
     }
 
     /// The client answered. Returns the session of the server, and the server's own id of its question.
@@ -165,7 +171,7 @@ impl Session {
     pub(super) fn end(&self) {
         let (client, counted, streams) = {
             let mut state = self.state();
-            (state.client.take(), state.counted.take(), std::mem::take(&mut state.streams))
+            (state.client.take(), state.counted.take(), mem::take(&mut state.streams))
         };
         if let Some(registry) = self.registry.upgrade() {
             registry.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
@@ -249,10 +255,20 @@ impl Drop for LegacyPresence {
 pub(super) struct LegacyCallGuard {
     pub(super) session: Arc<Session>,
     stream: Arc<ReplyStream>,
+    has_place: bool,
     _counted: Counted,
 }
 
 impl LegacyCallGuard {
+    /// The client may make another call instead. To be called before it has the answer: it may be quick.
+    pub(super) fn free_place(&mut self) {
+        if mem::take(&mut self.has_place) {
+            let mut state = self.session.state();
+            state.calls -= 1;
+            state.note_idle();
+        }
+    }
+
     /// Where the messages of the call go.
     pub(super) fn inbox(&self) -> Arc<dyn CallInbox> {
         Arc::new(inbox::StreamInbox { session: self.session.clone(), stream: self.stream.clone() })
@@ -261,11 +277,7 @@ impl LegacyCallGuard {
 
 impl Drop for LegacyCallGuard {
     fn drop(&mut self) {
-        {
-            let mut state = self.session.state();
-            state.calls -= 1;
-            state.note_idle();
-        }
+        self.free_place();
         if self.stream.left().is_some() {
             self.session.prune(Instant::now());
         }
