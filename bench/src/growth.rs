@@ -58,6 +58,7 @@ impl Dimension {
 
 pub(crate) fn run(options: &Growth) -> io::Result<()> {
     crate::measure::allow_many_sockets()?;
+    fs::create_dir_all(&options.output)?; // Before the measurement, which takes long.
     let regrow = regrow_path(options.regrow.as_deref())?;
     let mut points: Vec<Point> = vec![];
     for dimension in Dimension::ALL {

@@ -29,6 +29,9 @@ pub(crate) fn run(options: &Measure) -> io::Result<()> {
     }
     allow_many_sockets()?;
     let options = if options.quick { &quick(options) } else { options };
+    if !options.quick {
+        fs::create_dir_all(&options.output)?; // Before the measurement, which takes long.
+    }
     let (cases, contestants) = (cases(options), contestants(options)?);
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     let mut chance = fastrand::Rng::with_seed(seed);

@@ -29,16 +29,17 @@ fn the_echo_server_lists_as_many_tools_as_it_is_told_and_updates_what_is_subscri
 
 #[test]
 fn a_short_run_measures_and_checks_every_contestant_in_every_shape() {
-    let folder = tempfile::tempdir().unwrap();
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("not/there");
     let arguments = "--only direct,pump,relay,library --sizes 100 --in-flight 3 --eras legacy,modern --formats json,sse \
                      --rounds 1 --time 5 --calls-only --output";
     let run = Command::new(env!("CARGO_BIN_EXE_bench"))
         .args(arguments.split_whitespace())
-        .arg(folder.path())
+        .arg(&folder)
         .output()
         .unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let results = std::fs::read(folder.path().join("results.json")).unwrap();
+    let results = std::fs::read(folder.join("results.json")).unwrap();
     let results: Value = serde_json::from_slice(&results).unwrap();
     // In both eras: four on pipes only, the relay from HTTP to a pipe, and over HTTP, in both formats, two, and the relay and the library.
     let rows = results["calls"].as_array().unwrap();
@@ -49,7 +50,7 @@ fn a_short_run_measures_and_checks_every_contestant_in_every_shape() {
         let has_cpu = row["rounds"][0]["cpuUsPerCall"].is_number();
         assert_eq!(has_cpu, row["contestant"] != "direct", "{row}");
     }
-    let chart = std::fs::read_to_string(folder.path().join("cpu.svg")).unwrap();
+    let chart = std::fs::read_to_string(folder.join("cpu.svg")).unwrap();
     assert!(chart.ends_with("</svg>\n"));
-    assert!(std::fs::read_to_string(folder.path().join("results.md")).unwrap().contains("## stdio -> stdio"));
+    assert!(std::fs::read_to_string(folder.join("results.md")).unwrap().contains("## stdio -> stdio"));
 }

@@ -22,6 +22,7 @@ const OPENED_AGAIN_AFTER: Duration = Duration::from_secs(5);
 const LAZY_REST: Duration = Duration::from_secs(600);
 /// Between two tries to let a server rest that something keeps awake.
 const REST_AGAIN_AFTER: Duration = Duration::from_secs(10);
+
 /// Looks after this connection until it is closed.
 pub(super) async fn tend(server: Weak<Server>, connection: Connection) {
     let Some(rests_after) = server.upgrade().map(|server| rests_after(&server.config.options)) else {
