@@ -18,12 +18,13 @@ pub(crate) struct Piece {
     pub(crate) run: fn(usize),
 }
 
-pub(crate) const PIECES: [Piece; 15] = [
+pub(crate) const PIECES: [Piece; 16] = [
     Piece { name: "lines: cut one of 230 bytes", times: 2000, run: cut_lines },
     Piece { name: "frame: parse a request of 100 bytes of text", times: 1000, run: parse_request },
     Piece { name: "frame: parse a response of 100 bytes of text", times: 1000, run: parse_response },
     Piece { name: "frame: parse a response of 100 kB of text", times: 10, run: parse_large_response },
     Piece { name: "frame: parse a response of 100 kB of text with escapes", times: 10, run: parse_escapes },
+    Piece { name: "frame: parse a response of 100 kB of Greek with escapes", times: 10, run: parse_greek },
     Piece { name: "frame: parse a modern request with its _meta", times: 1000, run: parse_modern_request },
     Piece { name: "strict: 16 members of other names in params", times: 500, run: check_names },
     Piece { name: "strict: 16 members of names that are not ASCII", times: 200, run: check_unusual_names },
@@ -67,6 +68,11 @@ fn parse_large_response(times: usize) {
 
 fn parse_escapes(times: usize) {
     let line = r#"The quick brown fox says \"hello\" and jumps over the lazy dog.\n"#;
+    parse(times, memory::response("17", &line.repeat(100_000 / line.len())));
+}
+
+fn parse_greek(times: usize) {
+    let line = r#"Η γρήγορη αλεπού λέει \"γεια\" και πηδά πάνω από τον σκύλο.\n"#;
     parse(times, memory::response("17", &line.repeat(100_000 / line.len())));
 }
 
