@@ -48,7 +48,7 @@ async fn connect(world: &World, certificate: &Path, offered: &[&str]) -> TlsStre
 }
 
 #[tokio::test]
-async fn our_own_client_calls_over_tls() {
+async fn our_own_client_calls_over_tls_with_messages_of_any_length() {
     let (_directory, tls) = certified();
     let certificate = tls.certificate.clone();
     let world = World::with(|options| options.tls = Some(tls)).await;
@@ -56,9 +56,12 @@ async fn our_own_client_calls_over_tls() {
     for era in [Era::Legacy, Era::Modern] {
         let http = Http::new(&format!("https://{}/mcp", world.address)).unwrap().client(client.clone());
         let connection = Connection::builder("face", http).era(era).build();
-        let params = json!({ "name": "echo", "arguments": { "x": 1 } });
-        let answer = connection.request("tools/call", Some(params)).await.unwrap();
-        assert_eq!(answer.value().unwrap()["echo"]["x"], 1, "{era:?}");
+        for repeated in [1, 10_000] {
+            let text = "prose\n and \"code\" ".repeat(repeated);
+            let params = json!({ "name": "echo", "arguments": { "text": text } });
+            let answer = connection.request("tools/call", Some(params)).await.unwrap();
+            assert!(answer.value().unwrap()["echo"]["text"] == text, "{era:?} {repeated}");
+        }
         connection.close().await;
     }
 }
