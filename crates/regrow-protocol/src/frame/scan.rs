@@ -229,10 +229,10 @@ fn escape(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
     Ok(at)
 }
 
-/// The message up to a place as far as which it is UTF-8, from this one on. One who writes beyond ASCII mostly writes more of it, so as much is checked at
-/// once as the string has before, twice, and the whole string costs no more than three times its length.
+/// The message up to where it is known to be UTF-8, from this place on. One who writes beyond ASCII mostly writes more of it, so twice as much is checked at
+/// once as the string has before, which for a long string is three times its length at most.
 fn utf8(bytes: &[u8], at: usize, before: usize) -> Result<&[u8], NotJson> {
-    let end = bytes.len().min(at + 2 * before.max(BLOCK));
+    let end = bytes.len().min(at + 2 * before.max(BLOCK / 2));
     let right = match simdutf8::compat::from_utf8(&bytes[at..end]) {
         Ok(text) => text.len(),
         Err(error) => error.valid_up_to(),
@@ -270,15 +270,16 @@ fn word(bytes: &[u8], at: usize, word: &[u8]) -> Result<usize, NotJson> {
     if bytes[at..].starts_with(word) { Ok(at + word.len()) } else { Err(NotJson(at)) }
 }
 
-/// How many bytes at the start of these are ASCII that may stand in a string as it is.
+/// How many bytes at the start of these may stand in a string as they are.
 fn plain<const CHECKED: bool>(bytes: &[u8]) -> usize {
-    let mut at = plain_blocks::<CHECKED>(bytes);
+    let mut at = 0;
     while let Some(eight) = bytes[at..].first_chunk() {
         let odd = odd_bytes::<CHECKED>(u64::from_le_bytes(*eight));
         if odd != 0 {
             return at + odd.trailing_zeros() as usize / 8;
         }
-        at += 8;
+        // Blocks not before: many texts are short, or what is left of them.
+        at = if at == 0 { plain_blocks::<CHECKED>(bytes).max(8) } else { at + 8 };
     }
     at + bytes[at..].iter().take_while(|byte| !is_odd::<CHECKED>(**byte)).count()
 }
