@@ -229,8 +229,8 @@ fn escape(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
     Ok(at)
 }
 
-/// The message up to where it is known to be UTF-8, from this place on. One who writes beyond ASCII mostly writes more of it, so twice as much is checked at
-/// once as the string has before, which for a long string is three times its length at most.
+/// Checks that what follows is UTF-8, and gives the message as far as that is so. Text beyond ASCII seldom comes alone, so this looks ahead twice as far as the
+/// string goes already: of a string that is long, at most three times its length is looked at.
 fn utf8(bytes: &[u8], at: usize, before: usize) -> Result<&[u8], NotJson> {
     let end = bytes.len().min(at + 2 * before.max(BLOCK / 2));
     let right = match simdutf8::compat::from_utf8(&bytes[at..end]) {

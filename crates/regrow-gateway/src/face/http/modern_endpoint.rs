@@ -228,7 +228,7 @@ pub(super) struct ModernCallGuard {
 }
 
 impl ModernCallGuard {
-    /// Answers the call. The client may make another one then, so the place of this one is free before.
+    /// Answers the call. First makes room for the client's next one, since it may call again at once.
     pub(super) fn answer(self, answer: OutgoingLine, code: Option<i64>) {
         self.free_place();
         self.call.stream.finish(Some(answer), code);

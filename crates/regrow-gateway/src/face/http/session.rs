@@ -260,7 +260,7 @@ pub(super) struct LegacyCallGuard {
 }
 
 impl LegacyCallGuard {
-    /// The client may make another call instead. To be called before it has the answer: it may be quick.
+    /// Makes room for the client's next call. Comes before the answer, since the client may call again at once.
     pub(super) fn free_place(&mut self) {
         if mem::take(&mut self.has_place) {
             let mut state = self.session.state();

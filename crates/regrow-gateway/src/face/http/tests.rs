@@ -1,6 +1,6 @@
-//! The place of a call, without a connection: that it is free before the answer is there shows only to who looks in that moment.
+//! Whether a call's place is free when its client gets the answer. Over a connection nobody could look in that very moment.
 
-use std::sync::Mutex;
+use std::sync::OnceLock;
 use std::task::{Context, Wake, Waker};
 
 use bytes::Bytes;
@@ -43,26 +43,29 @@ fn face() -> Arc<Face> {
     Face::new(Arc::new(Nobody), Audit::off(), ErrorStyle::default(), limits, shares, face_stats)
 }
 
-/// Runs something when it is woken, and keeps what that gave.
-struct OnWake<F, T>(F, Mutex<Option<T>>);
+/// A client that waits for its answer, and looks for a place when it comes.
+struct Waiting<F> {
+    finds_place: F,
+    found: OnceLock<bool>,
+}
 
-impl<T: Send + Sync + 'static, F: Fn() -> T + Send + Sync + 'static> Wake for OnWake<F, T> {
+impl<F: Fn() -> bool + Send + Sync + 'static> Wake for Waiting<F> {
     fn wake(self: Arc<Self>) {
-        *self.1.lock().unwrap() = Some((self.0)());
+        self.found.get_or_init(&self.finds_place);
     }
 }
 
-/// Ends a call, and gives what `look` finds in the moment in which its client is told.
-fn when_told<T: Send + Sync + 'static>(
+/// Ends a call while its client waits, and says whether that finds a place for the next one.
+fn finds_place_when_told(
     stream: &ReplyStream,
-    look: impl Fn() -> T + Send + Sync + 'static,
+    finds_place: impl Fn() -> bool + Send + Sync + 'static,
     end: impl FnOnce(),
-) -> T {
-    let told = Arc::new(OnWake(look, Mutex::new(None)));
-    let waker = Waker::from(told.clone());
+) -> bool {
+    let waiting = Arc::new(Waiting { finds_place, found: OnceLock::new() });
+    let waker = Waker::from(waiting.clone());
     assert!(stream.poll_first(&mut Context::from_waker(&waker)).is_pending());
     end();
-    told.1.lock().unwrap().take().expect("the client is told")
+    *waiting.found.get().expect("the client is told")
 }
 
 fn request() -> Frame {
@@ -92,8 +95,7 @@ fn a_legacy_client_may_call_again_as_soon_as_it_has_its_answer() {
         let reply = begin(&stream).expect("it is the first");
         assert!(begin(&session.open_stream(Instant::now())).is_none(), "one at a time");
         let (next, session) = (session.open_stream(Instant::now()), session.clone());
-        let is_free = when_told(&stream, move || session.begin(&next).is_some(), || end(reply));
-        assert!(is_free);
+        assert!(finds_place_when_told(&stream, move || session.begin(&next).is_some(), || end(reply)));
     }
 }
 
@@ -107,7 +109,6 @@ async fn a_modern_client_may_call_again_as_soon_as_it_has_its_answer() {
         let call = begin(&endpoint).expect("it is the first");
         assert!(begin(&endpoint).is_none(), "one at a time");
         let (stream, endpoint) = (call.call.stream.clone(), endpoint.clone());
-        let is_free = when_told(&stream, move || begin(&endpoint).is_some(), || end(call));
-        assert!(is_free);
+        assert!(finds_place_when_told(&stream, move || begin(&endpoint).is_some(), || end(call)));
     }
 }
