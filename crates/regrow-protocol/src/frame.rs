@@ -18,6 +18,7 @@ mod rewrite;
 mod salvage;
 mod scan;
 mod span;
+mod streamed;
 mod subscription;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ pub use parts::Parts;
 pub use pieces::{repeated_ids, split_first};
 pub use rewrite::Edit;
 pub use salvage::{Salvage, Salvaged};
+pub use streamed::{NotAResponse, StreamedResponse};
 pub use subscription::{stream_complete, stream_end, stream_notification};
 
 /// One message, without a line end.

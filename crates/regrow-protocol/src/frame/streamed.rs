@@ -1,0 +1,224 @@
+//! A response that is passed on while it arrives, since it is too long to be held whole.
+//!
+//! It is checked like any other, but piece by piece, and gets its caller's id where its own stands. If its server fails midway, what is
+//! missing is written by us: the caller reads a complete message that says so.
+
+mod ending;
+mod grammar;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::mem;
+
+use bytes::Bytes;
+
+use self::grammar::{Grammar, Token};
+use super::RawId;
+
+/// A result with more members is read whole.
+const MAX_MEMBERS: usize = 64;
+/// So much may stand between two members, the name of the second included.
+const MAX_HELD: usize = 4096;
+
+/// The response to the call of a tool, read in pieces. All that was read of it was given on, except what could not be ended well: half of a
+/// character, the name of a member whose value has not begun, and the id.
+pub struct StreamedResponse {
+    /// The server's id for the call, and that of the caller, which stands for it.
+    expected: RawId,
+    id: RawId,
+    grammar: Grammar,
+    /// The bytes of a character that is not complete yet.
+    partial: Vec<u8>,
+    /// What was read since the last member of the message, or of its result, and the name that is in it.
+    held: Option<Vec<u8>>,
+    name: Vec<u8>,
+    /// The member of the message that is being read, and whether these have begun.
+    member: Member,
+    has_id: bool,
+    has_result: bool,
+    /// Whether the value of the id is being read.
+    is_in_id: bool,
+    /// The names of the result's members, as they stand there; the last one is being read.
+    names: Vec<Box<[u8]>>,
+    is_error: Option<bool>,
+}
+
+/// A member of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Member {
+    Id,
+    Result,
+    /// `jsonrpc`, or none yet.
+    Version,
+}
+
+/// The pieces are no response to this call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAResponse;
+
+impl StreamedResponse {
+    /// Begins with what has come so far. None if that is no response to the call, or does not end in the middle of its result: then it must be
+    /// read whole. `expected` is the server's id for the call, and `id` the caller's. What can be given to the caller is added to `out`.
+    pub fn begin(
+        expected: RawId,
+        id: RawId,
+        start: Bytes,
+        out: &mut VecDeque<Bytes>,
+    ) -> Option<StreamedResponse> {
+        let mut response = StreamedResponse::unread(expected, id);
+        response.push(start, out).ok()?;
+        // One that says that the tool did not fail could not say the opposite later.
+        let is_open = response.member == Member::Result && response.grammar.depth() >= 2;
+        (is_open && response.is_error != Some(false)).then_some(response)
+    }
+
+    fn unread(expected: RawId, id: RawId) -> StreamedResponse {
+        StreamedResponse {
+            expected,
+            id,
+            grammar: Grammar::new(),
+            partial: vec![],
+            held: None,
+            name: vec![],
+            member: Member::Version,
+            has_id: false,
+            has_result: false,
+            is_in_id: false,
+            names: vec![],
+            is_error: None,
+        }
+    }
+
+    /// Reads on. What can be given to the caller is added to `out`.
+    pub fn push(&mut self, mut piece: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), NotAResponse> {
+        while !self.partial.is_empty() && !piece.is_empty() {
+            self.partial.extend_from_slice(&piece.split_to(1));
+            match std::str::from_utf8(&self.partial) {
+                Ok(_) => {
+                    let character = mem::take(&mut self.partial).into();
+                    self.read(&character, out)?;
+                }
+                Err(error) if error.error_len().is_some() => return Err(NotAResponse),
+                Err(_) => {}
+            }
+        }
+        if let Err(error) = simdutf8::compat::from_utf8(&piece) {
+            if error.error_len().is_some() {
+                return Err(NotAResponse);
+            }
+            self.partial = piece.split_off(error.valid_up_to()).into();
+        }
+        self.read(&piece, out)
+    }
+
+    /// Whether it is complete, and answers the call.
+    pub fn is_complete(&self) -> bool {
+        self.grammar.is_over() && self.partial.is_empty() && self.has_id && self.has_result
+    }
+
+    /// Whether it tells of a tool that failed.
+    pub fn is_tool_error(&self) -> bool {
+        self.is_error == Some(true)
+    }
+
+    fn read(&mut self, piece: &Bytes, out: &mut VecDeque<Bytes>) -> Result<(), NotAResponse> {
+        let (mut given, mut at) = (0, 0);
+        while at < piece.len() {
+            let begin = at;
+            let (read, token) = self.grammar.read(&piece[at..])?;
+            at += read;
+            match token {
+                Token::Part => {}
+                Token::Name => self.name = self.grammar.kept().ok_or(NotAResponse)?.to_vec(),
+                Token::Begin if self.grammar.depth() == 0 => return Err(NotAResponse),
+                Token::Begin | Token::Open => {
+                    if let Some(held) = self.held.take() {
+                        self.begin_member(token)?;
+                        give(held.into(), out);
+                    }
+                    self.is_in_id = token == Token::Begin && self.member == Member::Id;
+                    if self.is_in_id {
+                        give(piece.slice(given..begin), out);
+                    } else if token == Token::Open && self.grammar.depth() <= 2 {
+                        if !self.grammar.in_object() {
+                            return Err(NotAResponse);
+                        }
+                        give(piece.slice(given..at), out);
+                        (self.held, given) = (Some(vec![]), at);
+                    }
+                }
+                Token::Comma if self.grammar.depth() <= 2 => {
+                    give(piece.slice(given..begin), out);
+                    (self.held, given) = (Some(vec![]), begin);
+                }
+                Token::Comma => {}
+                Token::Close => give(self.held.take().unwrap_or_default().into(), out),
+                Token::End => {
+                    self.end_value()?;
+                    if mem::take(&mut self.is_in_id) {
+                        give(Bytes::copy_from_slice(self.id.as_bytes()), out);
+                        given = at;
+                    }
+                }
+            }
+        }
+        match &mut self.held {
+            _ if self.is_in_id => {}
+            Some(held) if held.len() + at - given > MAX_HELD => return Err(NotAResponse),
+            Some(held) => held.extend_from_slice(&piece[given..]),
+            None => give(piece.slice(given..), out),
+        }
+        Ok(())
+    }
+
+    /// The value begins of a member of the message, or of its result.
+    fn begin_member(&mut self, token: Token) -> Result<(), NotAResponse> {
+        let depth = self.grammar.depth() - usize::from(token == Token::Open);
+        let is_known = match (depth, &self.name[..], token) {
+            (1, b"\"jsonrpc\"", Token::Begin) => {
+                self.member = Member::Version;
+                true
+            }
+            (1, b"\"id\"", Token::Begin) => {
+                self.member = Member::Id;
+                !mem::replace(&mut self.has_id, true)
+            }
+            (1, b"\"result\"", Token::Open) => {
+                self.member = Member::Result;
+                !mem::replace(&mut self.has_result, true)
+            }
+            (1, ..) => false,
+            (_, name, _) => {
+                // Which member it is must be certain: we may have to say that the tool failed.
+                let is_new = !self.names.iter().any(|seen| **seen == *name);
+                self.names.push(name.into());
+                is_new && !name.contains(&b'\\') && self.names.len() <= MAX_MEMBERS
+            }
+        };
+        if is_known { Ok(()) } else { Err(NotAResponse) }
+    }
+
+    /// A value has ended that is neither an object nor an array.
+    fn end_value(&mut self) -> Result<(), NotAResponse> {
+        match self.grammar.depth() {
+            1 if self.is_in_id && self.grammar.kept() != Some(self.expected.as_bytes()) => {
+                return Err(NotAResponse);
+            }
+            2 if self.is_in(b"\"isError\"") => self.is_error = Some(self.grammar.kept() == Some(b"true")),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether this member of the result is being read.
+    fn is_in(&self, name: &[u8]) -> bool {
+        self.names.last().is_some_and(|last| **last == *name)
+    }
+}
+
+fn give(bytes: Bytes, out: &mut VecDeque<Bytes>) {
+    if !bytes.is_empty() {
+        out.push_back(bytes);
+    }
+}

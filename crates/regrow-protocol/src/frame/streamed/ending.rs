@@ -1,0 +1,57 @@
+//! How a response ends whose rest will not come.
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use super::{Member, StreamedResponse};
+use crate::frame::Frame;
+
+impl StreamedResponse {
+    /// The rest of the message, so that all of it says this: what has come of the content, then that of the error, and that the tool failed.
+    /// None if it cannot say that any more, or the error is not told as a result.
+    pub fn end_as(mut self, error: &Frame) -> Option<Bytes> {
+        let mut members: Map<String, Value> = serde_json::from_slice(error.result()?).ok()?;
+        let content = members.get("content").cloned();
+        members.retain(|name, _| !self.has(name));
+        let is_open = self.member == Member::Result && self.grammar.depth() >= 2;
+        if !is_open || (self.is_error != Some(true) && !members.contains_key("isError")) {
+            return None;
+        }
+        let mut rest = vec![];
+        if self.is_in_id {
+            rest.extend_from_slice(self.id.as_bytes());
+            self.grammar.take_back(false);
+        } else if let Some(held) = &self.held {
+            self.grammar.take_back(!held.starts_with(b","));
+        }
+        while self.grammar.depth() > 0 {
+            self.grammar.complete(&mut rest);
+            match self.grammar.depth() {
+                3 if self.is_in(b"\"content\"") && !self.grammar.in_object() => {
+                    for block in content.iter().filter_map(Value::as_array).flatten() {
+                        self.grammar.add(block.to_string().as_bytes(), &mut rest);
+                    }
+                }
+                2 => {
+                    for (name, value) in &members {
+                        let member = format!("{}:{value}", Value::from(&**name));
+                        self.grammar.add(member.as_bytes(), &mut rest);
+                    }
+                }
+                1 if !self.has_id => {
+                    let id = [&b"\"id\":"[..], self.id.as_bytes()].concat();
+                    self.grammar.add(&id, &mut rest);
+                }
+                _ => {}
+            }
+            self.grammar.end(&mut rest);
+        }
+        Some(rest.into())
+    }
+
+    /// Whether the result has a member of this name.
+    fn has(&self, name: &str) -> bool {
+        let name = Value::from(name).to_string();
+        self.names.iter().any(|seen| **seen == *name.as_bytes())
+    }
+}
