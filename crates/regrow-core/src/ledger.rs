@@ -259,6 +259,18 @@ impl<R> Ledger<R> {
         }
     }
 
+    /// The caller is given the response while it arrives on this session: from now on the call is never sent again. Returns whether this
+    /// very session owes it an answer.
+    pub fn begin_response(&mut self, epoch: Epoch, id: CallId) -> bool {
+        match self.calls.get_mut(id) {
+            Some(call) if matches!(call.place, Place::On(on, _) if on == epoch) => {
+                call.nature = Nature::Effect;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The server answered. Returns the caller, if this very session owes it an answer (P7). `good`: with a result.
     pub fn answer(&mut self, epoch: Epoch, id: CallId, good: bool) -> Option<R> {
         let call = self.calls.get(id)?;

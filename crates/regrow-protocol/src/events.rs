@@ -40,8 +40,13 @@ pub struct Event {
 impl Event {
     /// The message in it, unless it is of another type.
     pub fn into_message(self) -> Option<Line> {
-        let is_message = self.name.as_deref().is_none_or(|name| matches!(name, "" | "message"));
+        let is_message = self.is_message();
         self.data.filter(|_| is_message)
+    }
+
+    /// Whether it is of the type that carries messages.
+    pub fn is_message(&self) -> bool {
+        self.name.as_deref().is_none_or(|name| matches!(name, "" | "message"))
     }
 }
 
@@ -130,6 +135,21 @@ impl Events {
             }
         }
         None
+    }
+
+    /// How long the data of the event is that is being read.
+    pub fn data_len(&self) -> usize {
+        self.event.data().len()
+    }
+
+    /// That data, unless the event is of another type than a message.
+    pub fn message_so_far(&self) -> Option<&[u8]> {
+        self.event.is_message().then_some(self.event.data())
+    }
+
+    /// Takes that data out of the event, which ends with what comes after it.
+    pub fn take_data(&mut self) -> Bytes {
+        self.event.take_data()
     }
 
     /// Gives up on an event, and on what comes after it.

@@ -151,8 +151,13 @@ impl ResponseFormat {
     }
 
     /// The client's id for the request.
-    pub(crate) fn id(&self) -> &RawId {
+    pub fn id(&self) -> &RawId {
         &self.id
+    }
+
+    /// Whether its response may be told while it arrives: if the rest does not come, the result can say so.
+    pub fn can_be_streamed(&self, style: ErrorStyle) -> bool {
+        self.wants_tool_result && style == ErrorStyle::Tool
     }
 
     /// What the client is told of the end of its request, where its length tells its end: a long response is not copied.

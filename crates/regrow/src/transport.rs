@@ -8,11 +8,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use regrow_core::{Epoch, Fault, Ladder};
-use regrow_protocol::frame::Frame;
+use regrow_protocol::frame::{Frame, RawId};
 use regrow_protocol::lines::Line;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, WriteHalf};
 
+use crate::call::ResponseStream;
 use crate::excerpt::Excerpt;
 
 pub mod http;
@@ -146,6 +148,18 @@ pub trait ExchangeHandler: Send + Sync {
     /// The same with a message that the transport has read already.
     fn take_message(&self, message: Frame) -> bool {
         self.take(Line::Whole(message.bytes().clone()))
+    }
+
+    /// The start of a response that is too long to be held whole, to a request of this id. Returns where the rest goes; none if it must be
+    /// read whole.
+    fn stream(&self, id: &RawId, start: Bytes) -> Option<Arc<dyn ResponseStream>> {
+        let _ = (id, start);
+        None
+    }
+
+    /// All of that has gone where it was to go.
+    fn streamed(&self, is_tool_error: bool) {
+        let _ = is_tool_error;
     }
 
     /// Whether a client waits for what this message brings: its response, or the session that it begins. A probe has nobody who waits.

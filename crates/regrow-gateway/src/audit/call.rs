@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use regrow::{CallInbox, Outcome, Reply, Request};
+use regrow::{CallInbox, Outcome, Reply, Request, ResponseStream};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::{error_code, method};
 use tokio::runtime::Handle;
@@ -71,6 +71,10 @@ impl Reply for AuditedReply {
 
     fn inbox(&self) -> Option<Arc<dyn CallInbox>> {
         self.reply.as_ref()?.inbox()
+    }
+
+    fn response_stream(&self) -> Option<Arc<dyn ResponseStream>> {
+        self.reply.as_ref()?.response_stream()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use regrow::{CallError, CallInbox, ErrorKind, Outcome, Reply, Request};
+use regrow::{CallError, CallInbox, ErrorKind, Outcome, Reply, Request, ResponseStream};
 use regrow_protocol::method;
 
 use super::Client;
@@ -109,5 +109,9 @@ impl Reply for Call {
 
     fn inbox(&self) -> Option<Arc<dyn CallInbox>> {
         self.request.reply.inbox()
+    }
+
+    fn response_stream(&self) -> Option<Arc<dyn ResponseStream>> {
+        self.request.reply.response_stream()
     }
 }

@@ -3,6 +3,8 @@
 use std::mem;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::Event;
 use crate::frame::Salvage;
 use crate::lines::Line;
@@ -83,6 +85,18 @@ impl Building {
             cut
         });
         cut.push(bytes);
+    }
+
+    pub(super) fn data(&self) -> &[u8] {
+        self.data.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn take_data(&mut self) -> Bytes {
+        self.data.as_mut().map(mem::take).unwrap_or_default().into()
+    }
+
+    pub(super) fn is_message(&self) -> bool {
+        self.fields.is_message()
     }
 
     /// Whether it was followed for too long.

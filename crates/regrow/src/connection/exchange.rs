@@ -1,11 +1,13 @@
 //! The tasks of a session over HTTP: each carries one message and hears what comes back; each failure is its call's own.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 
+use bytes::Bytes;
 use regrow_core::{Backoff, CallId, Epoch, Event, Fault, Missed, Reach, Ruling};
-use regrow_protocol::frame::Frame;
+use regrow_protocol::frame::{Frame, RawId, StreamedResponse};
 use regrow_protocol::lines::Line;
 use regrow_protocol::method;
 use tokio::time::sleep;
@@ -15,7 +17,7 @@ use super::exchanges::{ExchangeJob, ExchangeResult, ExchangeSet};
 use super::messages::{Messages, panicked};
 use super::probe;
 use super::shared::Shared;
-use crate::call::{Caller, Pending};
+use crate::call::{Caller, Pending, ResponseStream};
 use crate::transport::{BoxFuture, ExchangeHandler, Exchanges, ListenEnd, Receipt, no_stream};
 
 /// The exchanges of a new session.
@@ -183,6 +185,26 @@ impl ExchangeHandler for SessionHandler {
     fn take_message(&self, message: Frame) -> bool {
         self.hear();
         self.taken(self.messages.take_message(message))
+    }
+
+    fn stream(&self, id: &RawId, start: Bytes) -> Option<Arc<dyn ResponseStream>> {
+        let call = self.call?;
+        let stream = {
+            let ledger = &self.shared.lock().supervisor.ledger;
+            let pending = ledger.reply(call).filter(|_| ledger.is_on(self.epoch, call))?;
+            pending.reply.response_stream()?
+        };
+        let mut told = VecDeque::new();
+        let response = StreamedResponse::begin(id.clone(), stream.id()?, start, &mut told)?;
+        if !self.shared.lock().supervisor.ledger.begin_response(self.epoch, call) {
+            return None;
+        }
+        stream.begin(response, told);
+        Some(stream)
+    }
+
+    fn streamed(&self, is_tool_error: bool) {
+        self.taken(self.messages.streamed(is_tool_error));
     }
 
     fn room(&self) -> BoxFuture<()> {

@@ -51,6 +51,16 @@ impl Messages {
         catch_unwind(AssertUnwindSafe(|| self.take(message))).is_ok()
     }
 
+    /// The response to the call of this exchange has gone to the stream that its caller has for it. False if telling its end panicked.
+    pub(crate) fn streamed(&self, is_tool_error: bool) -> bool {
+        self.shared.count_message();
+        let pending = self.call.and_then(|call| self.shared.answer(self.epoch, call, true));
+        let Some(pending) = pending else { return true };
+        let result = format!(r#"{{"content":[],"isError":{is_tool_error}}}"#);
+        let answer = Frame::built(frame::response(&RawId::from(0), result.as_bytes()));
+        catch_unwind(AssertUnwindSafe(|| pending.reply.end(Outcome::Answered(answer)))).is_ok()
+    }
+
     /// One message, or several that share a line.
     fn take_whole(&self, line: Bytes) {
         let is_one = match Frame::parse(line.clone()) {

@@ -48,6 +48,7 @@ mod request;
 mod response;
 mod said;
 mod stream;
+mod streamed;
 mod trust;
 mod userinfo;
 

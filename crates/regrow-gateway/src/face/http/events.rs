@@ -1,7 +1,7 @@
 //! A stream as a response: events, and comments as keep-alives while there are none.
 
-use std::convert::Infallible;
 use std::future::poll_fn;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,7 +11,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, StatusCode};
 use http_body::Frame;
 use regrow::SealingKey;
 use regrow_protocol::events::{COMMENT, OutgoingEvent};
@@ -20,6 +20,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::connections::Slot;
 use super::memory::OutgoingLine;
+use super::refusal::json;
 use super::reply_stream::{First, NextMessage, ReplyStream};
 use crate::shares::with_permit;
 
@@ -41,6 +42,8 @@ pub(super) struct Listener<H> {
 /// What a listener hears, as the body of a response.
 struct Events<H> {
     listener: Listener<H>,
+    /// Whether an event has begun, and has not ended.
+    is_open: bool,
     beat: Duration,
     silence: Pin<Box<Sleep>>,
 }
@@ -97,13 +100,18 @@ impl<H: Send + Unpin + 'static> Listener<H> {
         if self.event_ids.is_some() {
             self.opening = Some(self.opening_event());
         }
-        let events = Events { listener: self, beat, silence: Box::pin(sleep(beat)) };
+        let events = Events { listener: self, is_open: false, beat, silence: Box::pin(sleep(beat)) };
         let mut response = Response::new(Body::new(events));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(header::EVENT_STREAM));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
         headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
         response
+    }
+
+    /// The answer as a response, while it arrives.
+    pub(super) fn into_streamed_response(self) -> Response {
+        json(StatusCode::OK, Body::new(StreamedBody(self)))
     }
 
     /// When to come back; and after what, for clients that understand it.
@@ -121,6 +129,24 @@ impl<H: Send + Unpin + 'static> Listener<H> {
         with_permit(event, line.permit)
     }
 
+    /// A part of an event, whose data has no line breaks.
+    fn event_piece(&self, number: u64, is_first: bool, piece: Bytes) -> Bytes {
+        let has_breaks = memchr::memchr2(b'\n', b'\r', &piece).is_some();
+        if !is_first && !has_breaks {
+            return piece;
+        }
+        let mut bytes = vec![];
+        if is_first {
+            let id = self.event_id(number);
+            let head =
+                OutgoingEvent { id: id.as_deref(), name: Some("message"), ..Default::default() }.to_bytes();
+            bytes.extend_from_slice(&head[..head.len() - 1]); // Without the end of the event.
+            bytes.extend_from_slice(b"data: ");
+        }
+        bytes.extend(piece.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+        bytes.into()
+    }
+
     fn event_id(&self, number: u64) -> Option<String> {
         self.event_ids.map(|key| key.seal([self.stream.number, number]))
     }
@@ -128,18 +154,28 @@ impl<H: Send + Unpin + 'static> Listener<H> {
 
 impl<H: Send + Unpin + 'static> http_body::Body for Events<H> {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let listener = &mut self.listener;
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let Events { listener, is_open, .. } = &mut *self;
         let bytes = match listener.opening.take() {
             Some(opening) => opening,
             None => match listener.stream.poll_next(listener.number, cx) {
                 Poll::Ready(NextMessage::Message { number, line }) => listener.event(number, line),
+                Poll::Ready(NextMessage::Piece { number, is_first, bytes }) => {
+                    *is_open = true;
+                    listener.event_piece(number, is_first, bytes)
+                }
+                Poll::Ready(NextMessage::PiecesOver) => {
+                    *is_open = false;
+                    Bytes::from_static(b"\n\n")
+                }
                 Poll::Ready(NextMessage::End) => return Poll::Ready(None),
+                Poll::Ready(NextMessage::Broken) => return Poll::Ready(Some(Err(broken()))),
+                Poll::Pending if *is_open => return Poll::Pending,
                 Poll::Pending => {
                     std::task::ready!(self.silence.as_mut().poll(cx));
                     Bytes::from_static(COMMENT)
@@ -150,6 +186,33 @@ impl<H: Send + Unpin + 'static> http_body::Body for Events<H> {
         self.silence.as_mut().reset(until);
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
+}
+
+/// The answer, while it arrives.
+struct StreamedBody<H>(Listener<H>);
+
+impl<H: Send + Unpin + 'static> http_body::Body for StreamedBody<H> {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let Listener { stream, number, .. } = &self.0;
+        match std::task::ready!(stream.poll_next(*number, cx)) {
+            NextMessage::Piece { bytes, .. } => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            NextMessage::PiecesOver => Poll::Ready(None),
+            NextMessage::Message { .. } | NextMessage::End | NextMessage::Broken => {
+                Poll::Ready(Some(Err(broken())))
+            }
+        }
+    }
+}
+
+/// The connection is closed: the client must not take what it has for the whole answer.
+fn broken() -> io::Error {
+    io::Error::other("the response cannot be completed")
 }
 
 impl<H> Drop for Listener<H> {

@@ -77,6 +77,10 @@ impl PostedCall {
                 self.session.forget_stream(self.stream.number);
                 json(StatusCode::OK, MessageBody(message))
             }
+            First::Streamed => {
+                self.session.forget_stream(self.stream.number);
+                self.listener.into_streamed_response()
+            }
             First::Stream => self.listener.into_response(face.limits.beat),
         };
         if let Some(opened) = self.abandoned.keep()

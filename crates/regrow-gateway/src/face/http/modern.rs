@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use regrow::client::{ErrorStyle, ResponseFormat};
-use regrow::{CallInbox, Outcome, Reply, Request};
+use regrow::{CallInbox, Outcome, Reply, Request, ResponseStream};
 use regrow_protocol::frame::{self, Frame, Kind, Parts, RawId};
 use regrow_protocol::version::MODERN;
 use regrow_protocol::{error_code, meta, method, notification};
@@ -18,8 +18,8 @@ use super::message_body::MessageBody;
 use super::mirror::{agree, arguments_agree};
 use super::modern_endpoint::{CancelOnDrop, ModernCallGuard, ModernPresence};
 use super::refusal::{Refusal, empty, json};
-use super::replies::{overloaded, refused_call, response_dropped, size};
-use super::reply_stream::First;
+use super::replies::{is_answer, overloaded, refused_call, response_dropped, size};
+use super::reply_stream::{CallStream, First};
 use super::sessions::Caller;
 use crate::admit::ServerScope;
 use crate::shares::BytePermit;
@@ -120,6 +120,7 @@ async fn request(
     drop(client); // The endpoint alone decides when it leaves.
     Ok(match listener.first(now + face.limits.modern_hold, caller.slot.as_ref()).await {
         First::Answer(message, code) => json(status(code), MessageBody(message)),
+        First::Streamed => listener.into_streamed_response(),
         First::Stream => listener.into_response(face.limits.beat),
     })
 }
@@ -146,7 +147,10 @@ struct ToPost {
 }
 
 impl Reply for ToPost {
-    fn end(self: Box<Self>, outcome: Outcome) {
+    fn end(self: Box<Self>, mut outcome: Outcome) {
+        if is_answer(&outcome) && self.ticket.call.stream.has_lost_streamed() {
+            outcome = Outcome::Failed(response_dropped(&self.scope));
+        }
         let code = match &outcome {
             Outcome::Answered(frame) => frame.error_code(),
             Outcome::Refused => Some(error_code::METHOD_NOT_FOUND),
@@ -171,5 +175,12 @@ impl Reply for ToPost {
 
     fn inbox(&self) -> Option<Arc<dyn CallInbox>> {
         Some(self.ticket.call.clone())
+    }
+
+    fn response_stream(&self) -> Option<Arc<dyn ResponseStream>> {
+        let stream = self.ticket.call.stream.clone();
+        self.asked
+            .can_be_streamed(self.style)
+            .then(|| Arc::new(CallStream { id: self.asked.id().clone(), stream }) as _)
     }
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow::client::{ClientSide, ErrorStyle, ResponseFormat, ResponseSink, ResponseTo};
 use regrow::core::{Delivery, Epoch, Outlook};
-use regrow::{CallError, CallInbox, ErrorKind, Outcome, Reply};
+use regrow::{CallError, CallInbox, ErrorKind, Outcome, Reply, ResponseStream};
 use regrow_protocol::frame::{self, Frame, Kind, RawId, split_batch};
 use regrow_protocol::method;
 
 use super::Face;
 use super::memory::OutgoingLine;
-use super::reply_stream::{ReplyStream, Weight};
+use super::reply_stream::{CallStream, ReplyStream, Weight};
 use super::session::{LegacyCallGuard, Session};
 use crate::admit::{Principal, ServerScope};
 use crate::audit::{Audit, Event, Record, Written, session_tag};
@@ -128,6 +128,10 @@ pub(super) fn response_dropped(scope: &ServerScope) -> CallError {
     CallError { delivery: Delivery::Answered, repeatable: false, ..overloaded(scope) }
 }
 
+pub(super) fn is_answer(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Answered(_))
+}
+
 /// How much memory a response takes.
 pub(super) fn size(outcome: &Outcome) -> usize {
     match outcome {
@@ -171,7 +175,13 @@ struct ToClient {
 }
 
 impl Reply for ToClient {
-    fn end(mut self: Box<Self>, outcome: Outcome) {
+    fn end(mut self: Box<Self>, mut outcome: Outcome) {
+        if let Some(to) = &self.to
+            && is_answer(&outcome)
+            && to.sink().stream().has_lost_streamed()
+        {
+            outcome = Outcome::Failed(response_dropped(&self.ticket.session.scope));
+        }
         let failed = !matches!(&outcome, Outcome::Answered(frame) if !frame.is_error());
         if let Some(to) = self.to.take() {
             let line = match to.sink().stream().charge(size(&outcome)) {
@@ -194,6 +204,17 @@ impl Reply for ToClient {
 
     fn inbox(&self) -> Option<Arc<dyn CallInbox>> {
         Some(self.ticket.inbox())
+    }
+
+    fn response_stream(&self) -> Option<Arc<dyn ResponseStream>> {
+        match &self.to {
+            Some(ResponseTo::Alone(ResponsePath::Whole(stream)))
+                if self.asked.can_be_streamed(self.style) =>
+            {
+                Some(Arc::new(CallStream { id: self.asked.id().clone(), stream: stream.clone() }))
+            }
+            _ => None,
+        }
     }
 }
 

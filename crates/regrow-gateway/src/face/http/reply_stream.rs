@@ -2,6 +2,7 @@
 //!
 //! A stream outlives the response that carries it: a client whose connection broke comes back for the rest.
 
+mod streamed;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,8 @@ use bytes::Bytes;
 use regrow_protocol::frame::Parts;
 use tokio::time::Instant;
 
+pub(super) use self::streamed::CallStream;
+use self::streamed::Streamed;
 use super::connections::Slot;
 use super::memory::{Account, OutgoingLine, Reader};
 use super::unread_limit::UnreadLimit;
@@ -64,6 +67,8 @@ struct StreamState {
     listener: Option<u64>,
     listeners: u64,
     waker: Option<Waker>,
+    /// The response, if the client is given that while it arrives.
+    streamed: Option<Streamed>,
     end: Option<End>,
     /// When a client last listened.
     left: Instant,
@@ -88,8 +93,21 @@ struct End {
 
 /// What the client is given next.
 pub(super) enum NextMessage {
-    Message { number: u64, line: OutgoingLine },
+    Message {
+        number: u64,
+        line: OutgoingLine,
+    },
+    /// A part of the last one.
+    Piece {
+        number: u64,
+        is_first: bool,
+        bytes: Bytes,
+    },
+    /// That was the last part.
+    PiecesOver,
     End,
+    /// The last message has no end.
+    Broken,
 }
 
 /// What a stream turns out to be for.
@@ -97,6 +115,8 @@ pub(super) enum NextMessage {
 pub(super) enum First {
     /// The answer, with nothing before it, and its code if it is an error.
     Answer(Parts, Option<i64>),
+    /// The same, while it arrives.
+    Streamed,
     /// More than that.
     Stream,
 }
@@ -121,6 +141,7 @@ impl ReplyStream {
             listener: None,
             listeners: 0,
             waker: None,
+            streamed: None,
             end: None,
             left: now,
         };
@@ -155,7 +176,7 @@ impl ReplyStream {
     /// The same of one that has its room.
     pub(super) fn push_line(&self, line: OutgoingLine, weight: Weight) -> bool {
         let mut state = self.state();
-        if state.end.is_some() {
+        if state.end.is_some() || state.streamed.is_some() {
             return false;
         }
         state.add(line, weight);
@@ -170,7 +191,7 @@ impl ReplyStream {
             return;
         }
         state.end = Some(End { answered: answer.is_some(), code });
-        if let Some(line) = answer {
+        if let Some(line) = state.finish_streamed(answer) {
             state.add(line, Weight::Needed);
         }
         self.settle(&mut state);
@@ -186,6 +207,8 @@ impl ReplyStream {
         let mut state = self.state();
         state.events.clear();
         (state.unread, state.small, state.charged, state.permit) = (0, 0, 0, None);
+        state.wake_streamed();
+        state.streamed = None;
         if self.number > 0 && state.end.is_none() {
             state.end = Some(End { answered: false, code: None });
         }
@@ -219,6 +242,7 @@ impl ReplyStream {
             state.listener = None;
             state.waker = None;
             state.left = now;
+            state.wake_streamed();
             self.settle(&mut state);
         }
     }
@@ -238,10 +262,17 @@ impl ReplyStream {
                 self.settle(&mut state);
                 Poll::Ready(NextMessage::Message { number: event.number, line: event.line })
             }
-            None if state.end.is_some() => Poll::Ready(NextMessage::End),
             None => {
-                state.waker = Some(cx.waker().clone());
-                Poll::Pending
+                let has_ended = state.end.is_some();
+                let next = match &mut state.streamed {
+                    Some(streamed) => streamed.poll_next(),
+                    None if has_ended => Poll::Ready(NextMessage::End),
+                    None => Poll::Pending,
+                };
+                if next.is_pending() {
+                    state.waker = Some(cx.waker().clone());
+                }
+                next
             }
         }
     }
@@ -250,6 +281,7 @@ impl ReplyStream {
     pub(super) fn poll_first(&self, cx: &mut Context<'_>) -> Poll<First> {
         let mut state = self.state();
         match (state.end, state.events.len()) {
+            (_, 0) if state.streamed.is_some() => Poll::Ready(First::Streamed),
             (Some(End { answered: true, code }), 1) if let Some(event) = state.events.pop_front() => {
                 state.sent = event.number + 1;
                 state.unread -= event.size();
@@ -273,7 +305,8 @@ impl ReplyStream {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.state().end.is_some()
+        let state = self.state();
+        state.end.is_some() || state.streamed.is_some()
     }
 
     /// Whether nobody listens, and all that can be kept for who comes back is waiting already.
@@ -322,8 +355,8 @@ impl ReplyStream {
         let counted = if state.listener.is_some() { state.unread } else { 0 };
         self.room.change(state.counted, counted);
         state.counted = counted;
-        if let Some(waker) = state.waker.take_if(|_| state.unread > 0 || state.end.is_some()) {
-            waker.wake();
+        if state.unread > 0 || state.end.is_some() {
+            state.wake();
         }
     }
 
@@ -353,6 +386,12 @@ impl Drop for ReplyStream {
 }
 
 impl StreamState {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
     fn add(&mut self, line: OutgoingLine, weight: Weight) {
         let event = StreamEvent { number: self.next, line, weight };
         self.next += 1;

@@ -1,5 +1,7 @@
 //! The body of a good answer: one message, or a stream of them.
 
+use std::mem;
+
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_LENGTH;
 use regrow_core::Fault;
@@ -11,10 +13,9 @@ use super::http_exchange::HttpExchange;
 use super::link::HttpLink;
 use super::response::{Content, Response};
 use super::stream;
+use super::streamed::{LONG, Streamed, growing};
 use crate::transport::{Receipt, no_stream};
 
-/// Bodies beyond this are long.
-const LONG: usize = 1 << 20;
 /// More is not set aside before it has come.
 const FIRST: usize = 64 << 10;
 
@@ -49,7 +50,8 @@ async fn json(
     http_exchange: &HttpExchange,
     response: &mut Response,
 ) -> Result<Receipt, Fault> {
-    let answered = match body(link, http_exchange, response).await? {
+    let Some(body) = body(link, http_exchange, response).await? else { return Ok(Receipt::Done) };
+    let answered = match body {
         Line::Whole(bytes) => match Frame::parse(bytes.clone()) {
             Ok(message) => http_exchange.hand_on_message(link, message)?,
             // Of a long one the receiver may still find out which call it answers.
@@ -64,21 +66,34 @@ async fn json(
     }
 }
 
-/// The whole body, or what is known of one that is too long.
-async fn body(link: &HttpLink, http_exchange: &HttpExchange, response: &mut Response) -> Result<Line, Fault> {
+/// The whole body, or what is known of one that is too long. None if it was passed on while it arrived.
+async fn body(
+    link: &HttpLink,
+    http_exchange: &HttpExchange,
+    response: &mut Response,
+) -> Result<Option<Line>, Fault> {
     let max = link.http.limits.max_message;
     let said =
         response.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let expected = said.and_then(|said| usize::try_from(said).ok()).unwrap_or_default();
     let mut body = BytesMut::with_capacity(expected.min(max).min(FIRST));
+    let mut may_stream = true;
     while let Some(chunk) = link.next_chunk(response, http_exchange.patience(link.http.limits.idle)).await? {
         http_exchange.handler.heard();
         if body.len() + chunk.len() <= max {
             // A long body that came in one piece is not copied: there is not much else in the buffer that it was read into.
             if chunk.len() >= FIRST && chunk.len() == expected {
-                return Ok(Line::Whole(chunk));
+                return Ok(Some(Line::Whole(chunk)));
             }
             body.extend_from_slice(&chunk);
+            if body.len() >= LONG && mem::take(&mut may_stream) {
+                let start = body.split().freeze();
+                if let Some(streamed) = Streamed::begin(link, http_exchange, start.clone()) {
+                    drop(start);
+                    return Box::pin(streamed.body(response)).await.map(|()| None);
+                }
+                body = growing(start);
+            }
             continue;
         }
         let mut salvage = Salvage::new();
@@ -88,9 +103,9 @@ async fn body(link: &HttpLink, http_exchange: &HttpExchange, response: &mut Resp
         let mut salvage = salvage.finish();
         // There is nobody else that it could be for.
         salvage.id = http_exchange.request.clone();
-        return Ok(Line::TooLong { bytes, salvage });
+        return Ok(Some(Line::TooLong { bytes, salvage }));
     }
-    Ok(Line::Whole(body.freeze()))
+    Ok(Some(Line::Whole(body.freeze())))
 }
 
 /// Why this body is no message.

@@ -53,7 +53,7 @@ pub(super) async fn listen(link: &HttpLink, handler: &Arc<dyn ExchangeHandler>) 
         link.set_had_stream(true);
         let opened = Instant::now();
         let mut spoke = false;
-        let read = stream::until(link, handler, None, &mut response, &mut bookmark, |event| {
+        let read = stream::until(link, handler, None, &mut response, &mut bookmark, None, |event| {
             if let Some(line) = event.into_message() {
                 spoke = true;
                 handler.take(line); // Whatever it answers, nobody waits on this stream for it.

@@ -103,7 +103,7 @@ impl OlderStream {
                     take(event, &handler, &endpoint);
                     Ok(false)
                 };
-                super::stream::until(&link, &heard, None, &mut response, &mut bookmark, take).await
+                super::stream::until(&link, &heard, None, &mut response, &mut bookmark, None, take).await
             };
             let fault = match link.during_life(pin!(read)).await {
                 Some(Ok(_)) => Fault::SessionExpired { ran: true }, // In good order; what was sent may have run.

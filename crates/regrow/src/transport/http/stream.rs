@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::HeaderValue;
 use regrow_core::Fault;
 use regrow_protocol::events::{Event, Events};
@@ -14,6 +15,7 @@ use super::http_exchange::HttpExchange;
 use super::link::HttpLink;
 use super::request::{HttpReply, LAST_EVENT_ID, Outgoing, PROTOCOL_VERSION, SESSION_ID};
 use super::response::{Content, Response};
+use super::streamed::{LONG, Streamed};
 use crate::transport::{ExchangeHandler, Receipt};
 use crate::turn::Turn;
 
@@ -33,15 +35,20 @@ pub(super) async fn read(
     loop {
         if let Some(mut response) = next.take() {
             let mut progress = false;
-            let read = until(link, &http_exchange.handler, idle, &mut response, &mut bookmark, |event| {
-                progress = true;
-                take(link, http_exchange, event)
-            });
+            let mut is_streamed = false;
+            let long = Some((http_exchange, &mut is_streamed));
+            let read =
+                until(link, &http_exchange.handler, idle, &mut response, &mut bookmark, long, |event| {
+                    progress = true;
+                    take(link, http_exchange, event)
+                });
             match read.await {
                 Ok(true) => {
                     response.rest().await;
                     return Ok(Receipt::Done);
                 }
+                // Its caller has the first part. The server would begin anew.
+                Err(ended) if is_streamed => return Err(ended),
                 Ok(false) => fault = Fault::AnswerCut,
                 Err(ended @ (Fault::AnswerCut | Fault::Broken { .. })) => fault = ended,
                 Err(ended) => return Err(ended),
@@ -77,13 +84,15 @@ pub(super) async fn open(link: &HttpLink, last: Option<HeaderValue>) -> Result<H
     link.send(&mut outgoing).await
 }
 
-/// Reads events until one of them is the last that is wanted (true), or the stream ends (false).
+/// Reads events until one of them is the last that is wanted (true), or the stream ends (false). A long one is passed on while it arrives, if
+/// it answers the request of this exchange; that is noted.
 pub(super) async fn until(
     link: &HttpLink,
     handler: &Arc<dyn ExchangeHandler>,
     idle: Option<Duration>,
     response: &mut Response,
     bookmark: &mut Bookmark,
+    mut long: Option<(&HttpExchange, &mut bool)>,
     mut take: impl FnMut(Event) -> Result<bool, Fault>,
 ) -> Result<bool, Fault> {
     drop(std::mem::take(&mut response.headers)); // They hold on to all that was read with them, and a stream may last.
@@ -108,6 +117,15 @@ pub(super) async fn until(
                 yield_now().await;
             }
             handler.room().await;
+        }
+        if events.data_len() >= LONG
+            && let Some((http_exchange, is_streamed)) = long.take()
+            && let Some(start) = events.message_so_far()
+            && let Some(streamed) = Streamed::begin(link, http_exchange, Bytes::copy_from_slice(start))
+        {
+            *is_streamed = true;
+            events.take_data();
+            return Box::pin(streamed.event(&mut events, response)).await.map(|()| true);
         }
     }
     Ok(false)

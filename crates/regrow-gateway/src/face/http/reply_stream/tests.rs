@@ -26,8 +26,17 @@ fn read(stream: &ReplyStream, listener: u64) -> Vec<String> {
             Poll::Ready(NextMessage::Message { number, line }) => {
                 read.push(format!("{number} {}", String::from_utf8_lossy(&line.message.into_line())));
             }
+            Poll::Ready(NextMessage::Piece { number, is_first, bytes }) => {
+                let sign = if is_first { "begins" } else { "goes on" };
+                read.push(format!("{number} {sign} {}", String::from_utf8_lossy(&bytes)));
+            }
+            Poll::Ready(NextMessage::PiecesOver) => read.push("whole".into()),
             Poll::Ready(NextMessage::End) => {
                 read.push("end".into());
+                return read;
+            }
+            Poll::Ready(NextMessage::Broken) => {
+                read.push("broken".into());
                 return read;
             }
             Poll::Pending => return read,
