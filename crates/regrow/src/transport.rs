@@ -157,8 +157,9 @@ pub trait ExchangeHandler: Send + Sync {
         None
     }
 
-    /// All of that has gone where it was to go.
-    fn streamed(&self, is_tool_error: bool) {
+    /// Nothing more comes of that. All of it has gone where it was to go, and whether it tells of a tool that failed; none if it turned out to be
+    /// no response.
+    fn streamed(&self, is_tool_error: Option<bool>) {
         let _ = is_tool_error;
     }
 

@@ -203,8 +203,8 @@ impl ExchangeHandler for SessionHandler {
         Some(stream)
     }
 
-    fn streamed(&self, is_tool_error: bool) {
-        self.taken(self.messages.streamed(is_tool_error));
+    fn streamed(&self, is_tool_error: Option<bool>) {
+        self.taken(self.messages.take_streamed(is_tool_error));
     }
 
     fn room(&self) -> BoxFuture<()> {

@@ -51,14 +51,25 @@ impl Messages {
         catch_unwind(AssertUnwindSafe(|| self.take(message))).is_ok()
     }
 
-    /// The response to the call of this exchange has gone to the stream that its caller has for it. False if telling its end panicked.
-    pub(crate) fn streamed(&self, is_tool_error: bool) -> bool {
+    /// The response to the call of this exchange has gone to the stream that its caller has for it, or turned out to be none. False if that panicked.
+    pub(crate) fn take_streamed(&self, is_tool_error: Option<bool>) -> bool {
+        catch_unwind(AssertUnwindSafe(|| match (self.call, is_tool_error) {
+            (Some(call), Some(is_tool_error)) => self.streamed(call, is_tool_error),
+            (Some(call), None) => {
+                self.count_unusable(ErrorKind::Malformed);
+                self.fail(call, ErrorKind::Malformed, Delivery::Answered);
+            }
+            (None, _) => {}
+        }))
+        .is_ok()
+    }
+
+    fn streamed(&self, call: CallId, is_tool_error: bool) {
         self.shared.count_message();
-        let pending = self.call.and_then(|call| self.shared.answer(self.epoch, call, true));
-        let Some(pending) = pending else { return true };
+        let Some(pending) = self.shared.answer(self.epoch, call, true) else { return };
         let result = format!(r#"{{"content":[],"isError":{is_tool_error}}}"#);
         let answer = Frame::built(frame::response(&RawId::from(0), result.as_bytes()));
-        catch_unwind(AssertUnwindSafe(|| pending.reply.end(Outcome::Answered(answer)))).is_ok()
+        pending.reply.end(Outcome::Answered(answer));
     }
 
     /// One message, or several that share a line.
@@ -310,6 +321,25 @@ impl Messages {
 
     /// A message that we cannot use. If it was an answer to one of these, its caller is told: no deadline need pass for that.
     fn unusable(&self, salvage: &Salvaged, ids: Vec<RawId>, kind: ErrorKind) {
+        self.count_unusable(kind);
+        let calls: BTreeSet<CallId> = ids.iter().filter_map(|id| self.call_id(id)).collect();
+        // Of several, it answers one; nobody knows which.
+        let delivery = if calls.len() > 1 { Delivery::Unknown } else { Delivery::Answered };
+        for call in calls {
+            self.fail(call, kind, delivery);
+        }
+        // A request of the server that never reaches the client must not leave the server waiting.
+        if let Some(id) = salvage.id.as_ref().filter(|_| salvage.method) {
+            let why = match kind {
+                ErrorKind::TooLarge { .. } => "the request is over the limit for one line",
+                _ => "the request is malformed",
+            };
+            self.shared
+                .post(Some(self.epoch), frame::error(Some(id), error_code::INVALID_REQUEST, why, None));
+        }
+    }
+
+    fn count_unusable(&self, kind: ErrorKind) {
         {
             let mut state = self.shared.lock();
             match kind {
@@ -323,23 +353,13 @@ impl Messages {
             }
             _ => "the server wrote a line to stdout that is not a message (further ones are only counted)",
         });
-        let calls: BTreeSet<CallId> = ids.iter().filter_map(|id| self.call_id(id)).collect();
-        // Of several, it answers one; nobody knows which.
-        let delivery = if calls.len() > 1 { Delivery::Unknown } else { Delivery::Answered };
-        for call in calls {
-            let Some(pending) = self.shared.answer(self.epoch, call, false) else { continue };
-            let error = self.shared.error(&pending, kind, delivery, Some(self.epoch), None, Outlook::Serving);
-            pending.reply.end(Outcome::Failed(error));
-        }
-        // A request of the server that never reaches the client must not leave the server waiting.
-        if let Some(id) = salvage.id.as_ref().filter(|_| salvage.method) {
-            let why = match kind {
-                ErrorKind::TooLarge { .. } => "the request is over the limit for one line",
-                _ => "the request is malformed",
-            };
-            self.shared
-                .post(Some(self.epoch), frame::error(Some(id), error_code::INVALID_REQUEST, why, None));
-        }
+    }
+
+    /// The server has answered this call with what we cannot use.
+    fn fail(&self, call: CallId, kind: ErrorKind, delivery: Delivery) {
+        let Some(pending) = self.shared.answer(self.epoch, call, false) else { return };
+        let error = self.shared.error(&pending, kind, delivery, Some(self.epoch), None, Outlook::Serving);
+        pending.reply.end(Outcome::Failed(error));
     }
 }
 

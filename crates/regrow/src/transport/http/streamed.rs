@@ -58,7 +58,7 @@ impl<'a> Streamed<'a> {
                 None => events.take_data(),
                 Some(event) => {
                     if !event.is_message() {
-                        return Err(malformed()); // As it turns out at its end.
+                        return self.ended(StreamEnd::Malformed); // As it turns out at its end.
                     }
                     let wants_more = match event.data {
                         Some(Line::Whole(data)) => self.push(data)?,
@@ -97,7 +97,7 @@ impl<'a> Streamed<'a> {
     fn finish(&self) -> Result<(), Fault> {
         match self.to.finish() {
             Ok(is_tool_error) => {
-                self.http_exchange.handler.streamed(is_tool_error);
+                self.http_exchange.handler.streamed(Some(is_tool_error));
                 Ok(())
             }
             Err(end) => self.ended(end),
@@ -106,21 +106,16 @@ impl<'a> Streamed<'a> {
 
     fn ended(&self, end: StreamEnd) -> Result<(), Fault> {
         match end {
-            StreamEnd::Malformed => Err(malformed()),
-            StreamEnd::Cut => Err(Fault::AnswerCut),
-            StreamEnd::Gone => {
-                self.http_exchange.handler.streamed(false); // Unless it has ended otherwise, this is its end.
-                Ok(())
-            }
+            StreamEnd::Cut => return Err(Fault::AnswerCut),
+            StreamEnd::Malformed => self.http_exchange.handler.streamed(None),
+            // Unless the call has ended otherwise, this is its end.
+            StreamEnd::Gone => self.http_exchange.handler.streamed(Some(false)),
         }
+        Ok(())
     }
 }
 
 /// The bytes again, to be added to.
 pub(super) fn growing(bytes: Bytes) -> BytesMut {
     bytes.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]))
-}
-
-fn malformed() -> Fault {
-    Fault::NotMcp { found: "a response that is not valid".into() }
 }
