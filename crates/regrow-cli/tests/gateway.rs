@@ -21,6 +21,8 @@ mod guest;
 mod house;
 #[path = "gateway/limits.rs"]
 mod limits;
+#[path = "gateway/long_results.rs"]
+mod long_results;
 #[path = "gateway/many.rs"]
 mod many;
 #[path = "gateway/names.rs"]

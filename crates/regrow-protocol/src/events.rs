@@ -229,6 +229,33 @@ mod tests {
     }
 
     #[test]
+    fn long_data_can_be_taken_out_while_it_comes() {
+        let stream = "data: one two\nevent: message\ndata: three\n\ndata: next\n\n";
+        for chunk in 1..stream.len() {
+            let mut reader = Events::new(100);
+            let (mut taken, mut read) = (vec![], vec![]);
+            for piece in stream.as_bytes().chunks(chunk) {
+                let mut piece = Bytes::copy_from_slice(piece);
+                while !piece.is_empty() {
+                    read.extend(reader.read(&mut piece));
+                    if read.is_empty() && reader.data_len() > 4 {
+                        assert_eq!(reader.message_so_far().map(<[u8]>::len), Some(reader.data_len()));
+                        taken.extend_from_slice(&reader.take_data());
+                    }
+                }
+            }
+            if let Some(Line::Whole(rest)) = &read[0].data {
+                taken.extend_from_slice(rest);
+            }
+            assert_eq!(String::from_utf8_lossy(&taken), "one two\nthree", "chunks of {chunk}");
+            assert_eq!((read[0].is_message(), &read[1..]), (true, &[data("next")][..]));
+        }
+        let mut other = Events::new(100);
+        assert_eq!(other.read(&mut Bytes::from_static(b"event: other\ndata: not a message")), None);
+        assert_eq!(other.message_so_far(), None);
+    }
+
+    #[test]
     fn an_endless_event_is_cut() {
         let stream = format!("data: {{\"id\":4,\"result\":\"{}", "x".repeat(2_000));
         let read = events(100, stream.as_bytes(), 64);

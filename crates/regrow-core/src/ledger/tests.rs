@@ -718,6 +718,25 @@ fn a_read_whose_exchanges_fail_is_sent_at_most_three_times() {
 }
 
 #[test]
+fn a_read_whose_response_has_begun_is_not_sent_again() {
+    let mut ledger = open();
+    let id = sent(&mut ledger, Read, "cut");
+    assert!(ledger.begin_response(Epoch(1), id));
+    let missed = ledger.miss(at(1), Epoch(1), id, &Fault::AnswerCut);
+    assert_eq!(fate(missed), Some((Delivery::Unknown, Some(Epoch(1)))));
+
+    let id = sent(&mut ledger, Read, "lost");
+    assert!(ledger.begin_response(Epoch(1), id));
+    assert_eq!(fates(&ledger.settle(at(1), Epoch(1), ALL, true)), [("lost", Delivery::Unknown)]);
+
+    let mut ledger = open();
+    let id = sent(&mut ledger, Read, "moved");
+    assert_eq!(ledger.settle(at(1), Epoch(1), ALL, true), []);
+    assert!(!ledger.begin_response(Epoch(1), id), "the next session has it");
+    assert_eq!(names(&dispatch(&mut ledger, 2)), ["moved"]);
+}
+
+#[test]
 fn a_call_that_may_have_run_once_is_never_said_to_be_not_sent() {
     let mut ledger = open();
     let id = sent(&mut ledger, Read, "a");

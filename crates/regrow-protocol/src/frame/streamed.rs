@@ -18,7 +18,7 @@ use super::RawId;
 
 /// A result with more members is read whole.
 const MAX_MEMBERS: usize = 64;
-/// So much may stand between two members, the name of the second included.
+/// So much may stand between two members, the name of the second included, and after the result.
 const MAX_HELD: usize = 4096;
 
 /// The response to the call of a tool, read in pieces. All that was read of it was given on, except what could not be ended well: half of a
@@ -33,15 +33,26 @@ pub struct StreamedResponse {
     /// What was read since the last member of the message, or of its result, and the name that is in it.
     held: Option<Vec<u8>>,
     name: Vec<u8>,
-    /// The member of the message that is being read, and whether these have begun.
+    /// The rest of the message after its result, whose end is not given on before all is complete: until then an error can be added.
+    tail: Option<Vec<u8>>,
+    /// The member of the message that is being read, whether these have begun, and whether they stand before the end of the result.
     member: Member,
+    has_version: bool,
     has_id: bool,
     has_result: bool,
+    told: Told,
     /// Whether the value of the id is being read.
     is_in_id: bool,
     /// The names of the result's members, as they stand there; the last one is being read.
     names: Vec<Box<[u8]>>,
     is_error: Option<bool>,
+}
+
+/// What stands before the end of the result.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    version: bool,
+    id: bool,
 }
 
 /// A member of the message.
@@ -80,10 +91,13 @@ impl StreamedResponse {
             grammar: Grammar::new(),
             partial: vec![],
             held: None,
+            tail: None,
             name: vec![],
             member: Member::Version,
+            has_version: false,
             has_id: false,
             has_result: false,
+            told: Told::default(),
             is_in_id: false,
             names: vec![],
             is_error: None,
@@ -128,46 +142,72 @@ impl StreamedResponse {
             let begin = at;
             let (read, token) = self.grammar.read(&piece[at..])?;
             at += read;
-            match token {
-                Token::Part => {}
-                Token::Name => self.name = self.grammar.kept().ok_or(NotAResponse)?.to_vec(),
-                Token::Begin if self.grammar.depth() == 0 => return Err(NotAResponse),
-                Token::Begin | Token::Open => {
+            match (token, self.grammar.depth()) {
+                (Token::Name, 1 | 2) => self.name = self.grammar.kept().ok_or(NotAResponse)?.to_vec(),
+                (Token::Begin, 0) => return Err(NotAResponse),
+                (Token::Begin | Token::Open, depth) => {
                     if let Some(held) = self.held.take() {
                         self.begin_member(token)?;
-                        give(held.into(), out);
+                        self.give(held.into(), out)?;
                     }
                     self.is_in_id = token == Token::Begin && self.member == Member::Id;
                     if self.is_in_id {
-                        give(piece.slice(given..begin), out);
-                    } else if token == Token::Open && self.grammar.depth() <= 2 {
+                        self.give(piece.slice(given..begin), out)?;
+                    } else if token == Token::Open && depth <= 2 {
                         if !self.grammar.in_object() {
                             return Err(NotAResponse);
                         }
-                        give(piece.slice(given..at), out);
+                        self.give(piece.slice(given..at), out)?;
                         (self.held, given) = (Some(vec![]), at);
                     }
                 }
-                Token::Comma if self.grammar.depth() <= 2 => {
-                    give(piece.slice(given..begin), out);
+                (Token::Comma, 1 | 2) => {
+                    self.give(piece.slice(given..begin), out)?;
                     (self.held, given) = (Some(vec![]), begin);
                 }
-                Token::Comma => {}
-                Token::Close => give(self.held.take().unwrap_or_default().into(), out),
-                Token::End => {
+                (Token::Close, depth) => {
+                    if let Some(held) = self.held.take() {
+                        self.give(held.into(), out)?;
+                    }
+                    if depth == 1 {
+                        self.give(piece.slice(given..begin), out)?;
+                        given = begin;
+                        self.tail = Some(vec![]);
+                        self.told = Told { version: self.has_version, id: self.has_id };
+                    } else if depth == 0 {
+                        self.give(piece.slice(given..at), out)?;
+                        given = at;
+                        out.extend(self.tail.take().map(Bytes::from));
+                    }
+                }
+                (Token::End, _) => {
                     self.end_value()?;
                     if mem::take(&mut self.is_in_id) {
-                        give(Bytes::copy_from_slice(self.id.as_bytes()), out);
+                        self.give(Bytes::copy_from_slice(self.id.as_bytes()), out)?;
                         given = at;
                     }
                 }
+                (Token::Name | Token::Comma | Token::Part, _) => {}
             }
         }
         match &mut self.held {
-            _ if self.is_in_id => {}
-            Some(held) if held.len() + at - given > MAX_HELD => return Err(NotAResponse),
-            Some(held) => held.extend_from_slice(&piece[given..]),
-            None => give(piece.slice(given..), out),
+            _ if self.is_in_id => Ok(()),
+            Some(held) if held.len() + at - given > MAX_HELD => Err(NotAResponse),
+            Some(held) => {
+                held.extend_from_slice(&piece[given..]);
+                Ok(())
+            }
+            None => self.give(piece.slice(given..), out),
+        }
+    }
+
+    /// Gives this on, if it may go already.
+    fn give(&mut self, bytes: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), NotAResponse> {
+        match &mut self.tail {
+            Some(tail) if tail.len() + bytes.len() > MAX_HELD => return Err(NotAResponse),
+            Some(tail) => tail.extend_from_slice(&bytes),
+            None if bytes.is_empty() => {}
+            None => out.push_back(bytes),
         }
         Ok(())
     }
@@ -178,7 +218,7 @@ impl StreamedResponse {
         let is_known = match (depth, &self.name[..], token) {
             (1, b"\"jsonrpc\"", Token::Begin) => {
                 self.member = Member::Version;
-                true
+                !mem::replace(&mut self.has_version, true)
             }
             (1, b"\"id\"", Token::Begin) => {
                 self.member = Member::Id;
@@ -214,11 +254,5 @@ impl StreamedResponse {
     /// Whether this member of the result is being read.
     fn is_in(&self, name: &[u8]) -> bool {
         self.names.last().is_some_and(|last| **last == *name)
-    }
-}
-
-fn give(bytes: Bytes, out: &mut VecDeque<Bytes>) {
-    if !bytes.is_empty() {
-        out.push_back(bytes);
     }
 }

@@ -264,7 +264,7 @@ impl ReplyStream {
             }
             None => {
                 let has_ended = state.end.is_some();
-                let next = match &mut state.streamed {
+                let next = match state.streamed() {
                     Some(streamed) => streamed.poll_next(),
                     None if has_ended => Poll::Ready(NextMessage::End),
                     None => Poll::Pending,
@@ -281,7 +281,7 @@ impl ReplyStream {
     pub(super) fn poll_first(&self, cx: &mut Context<'_>) -> Poll<First> {
         let mut state = self.state();
         match (state.end, state.events.len()) {
-            (_, 0) if state.streamed.is_some() => Poll::Ready(First::Streamed),
+            (_, 0) if state.streamed().is_some() => Poll::Ready(First::Streamed),
             (Some(End { answered: true, code }), 1) if let Some(event) = state.events.pop_front() => {
                 state.sent = event.number + 1;
                 state.unread -= event.size();

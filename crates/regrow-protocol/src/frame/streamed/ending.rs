@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::{Member, StreamedResponse};
+use super::{StreamedResponse, Told};
 use crate::frame::Frame;
 
 impl StreamedResponse {
@@ -13,17 +13,19 @@ impl StreamedResponse {
         let mut members: Map<String, Value> = serde_json::from_slice(error.result()?).ok()?;
         let content = members.get("content").cloned();
         members.retain(|name, _| !self.has(name));
-        let is_open = self.member == Member::Result && self.grammar.depth() >= 2;
-        if !is_open || (self.is_error != Some(true) && !members.contains_key("isError")) {
+        let has_begun = self.has_result && self.grammar.depth() > 0;
+        if !has_begun || (self.is_error != Some(true) && !members.contains_key("isError")) {
             return None;
         }
-        let mut rest = vec![];
-        if self.is_in_id {
-            rest.extend_from_slice(self.id.as_bytes());
-            self.grammar.take_back(false);
-        } else if let Some(held) = &self.held {
-            self.grammar.take_back(!held.starts_with(b","));
+        if self.tail.is_some() {
+            self.grammar.reopen(self.names.is_empty());
+        } else {
+            self.told = Told { version: self.has_version, id: self.has_id };
+            if let Some(held) = &self.held {
+                self.grammar.take_back(!held.starts_with(b","));
+            }
         }
+        let mut rest = vec![];
         while self.grammar.depth() > 0 {
             self.grammar.complete(&mut rest);
             match self.grammar.depth() {
@@ -38,9 +40,13 @@ impl StreamedResponse {
                         self.grammar.add(member.as_bytes(), &mut rest);
                     }
                 }
-                1 if !self.has_id => {
-                    let id = [&b"\"id\":"[..], self.id.as_bytes()].concat();
-                    self.grammar.add(&id, &mut rest);
+                1 => {
+                    if !self.told.version {
+                        self.grammar.add(b"\"jsonrpc\":\"2.0\"", &mut rest);
+                    }
+                    if !self.told.id {
+                        self.grammar.add(&[b"\"id\":", self.id.as_bytes()].concat(), &mut rest);
+                    }
                 }
                 _ => {}
             }

@@ -267,9 +267,15 @@ impl Grammar {
         self.place = self.close();
     }
 
-    /// The value that was begun, or what has come since the last one, was not given on: as if it had not come. `is_first` if no value came before.
+    /// What has come since the last value was not given on: as if it had not come. `is_first` if no value came before.
     pub(super) fn take_back(&mut self, is_first: bool) {
         self.place = if is_first { Place::FirstName } else { Place::Next };
+    }
+
+    /// The same up to the end of the object in the outermost one, that end included.
+    pub(super) fn reopen(&mut self, is_empty: bool) {
+        self.open = vec![true, true];
+        self.take_back(is_empty);
     }
 }
 

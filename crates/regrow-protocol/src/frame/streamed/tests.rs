@@ -78,7 +78,8 @@ fn a_response_that_is_cut_anywhere_ends_as_an_error() {
             let result = &message["result"];
             assert_eq!(message["id"], serde_json::from_str::<Value>(CALLERS).unwrap(), "{message}");
             assert_eq!(result["isError"], true, "{message}");
-            for member in ["_meta", "content"] {
+            assert_eq!(message["jsonrpc"], "2.0", "{message}");
+            for member in ["_meta", "content", "isError", "id", "jsonrpc", "result"] {
                 let repeated = String::from_utf8_lossy(&out).matches(&format!("{member:?}")).count();
                 assert_eq!(repeated, 1, "{message}");
             }
@@ -112,7 +113,9 @@ fn what_has_said_that_the_tool_did_not_fail_cannot_end_as_an_error() {
     for start in [
         r#"{"id":17,"result":{"isError":false,"content":["#,
         r#"{"id":17,"result":{"isError":fal"#,
-        r#"{"id":17,"result":{"content":[]}"#,
+        r#"{"id":17,"result":{"isError":false}"#,
+        r#"{"id":17,"result":{}}"#,
+        r#"{"id":17,"result":"#,
         r#"{"id":17"#,
         "",
     ] {

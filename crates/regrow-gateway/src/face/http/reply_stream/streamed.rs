@@ -19,9 +19,9 @@ const WINDOW: usize = 256 << 10;
 
 /// See the head of this file.
 pub(super) struct Streamed {
-    /// The number of its event, and who listens to it.
-    pub(super) number: u64,
-    listener: u64,
+    /// The number of its event, and who listens to it; nobody if there is no room for it.
+    number: u64,
+    listener: Option<u64>,
     /// None once nothing more can be added.
     response: Option<StreamedResponse>,
     /// Whether all of it has come.
@@ -33,7 +33,7 @@ pub(super) struct Streamed {
     end: Option<StreamedEnd>,
     /// Who waits for room.
     waker: Option<Waker>,
-    _permit: BytePermit,
+    _permit: Option<BytePermit>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +87,9 @@ impl Streamed {
 
 impl StreamState {
     /// The response that is streamed to the client that listens.
-    fn streamed(&mut self) -> Option<&mut Streamed> {
+    pub(super) fn streamed(&mut self) -> Option<&mut Streamed> {
         let listener = self.listener;
-        self.streamed.as_mut().filter(|streamed| listener == Some(streamed.listener))
+        self.streamed.as_mut().filter(|streamed| listener.is_some() && streamed.listener == listener)
     }
 
     /// The call has ended so. Returns the answer if that is still to be told.
@@ -128,9 +128,9 @@ impl ReplyStream {
     }
 
     fn begin_streamed(&self, response: StreamedResponse, pieces: VecDeque<Bytes>) {
-        let permit = self.take(WINDOW + pieces.iter().map(Bytes::len).sum::<usize>());
+        let permit = self.take(WINDOW + pieces.iter().map(Bytes::len).sum::<usize>()).ok();
         let mut state = self.state();
-        let (Ok(_permit), Some(listener)) = (permit, state.listener) else { return };
+        let listener = state.listener.filter(|_| permit.is_some());
         let number = state.next;
         state.next += 1;
         state.streamed = Some(Streamed {
@@ -142,7 +142,7 @@ impl ReplyStream {
             has_begun: false,
             end: None,
             waker: None,
-            _permit,
+            _permit: permit,
         });
         state.wake();
     }

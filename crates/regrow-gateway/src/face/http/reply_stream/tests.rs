@@ -180,3 +180,133 @@ fn a_stream_gives_way_to_another_principal() {
     assert_eq!(streams.map(|stream| stream.size()).iter().sum::<usize>(), 14_000);
     assert_eq!(shares.memory().cut, 1);
 }
+
+mod streamed {
+    use std::collections::VecDeque;
+
+    use regrow::{ResponseStream, StreamEnd};
+    use regrow_protocol::frame::{RawId, StreamedResponse};
+
+    use super::*;
+
+    const START: &str = r#"{"jsonrpc":"2.0","id":5,"result":{"content":[{"type":"text","text":"a"#;
+    const END: &str = r#"b"}]}}"#;
+    const ERROR: &str =
+        r#"{"jsonrpc":"2.0","id":"c","result":{"content":[{"type":"text","text":"no"}],"isError":true}}"#;
+
+    /// A stream whose response has begun, and who listens to it.
+    fn begun() -> (Arc<ReplyStream>, CallStream, u64) {
+        let (stream, _) = stream(2, 1000);
+        let listener = stream.listen(None, None).unwrap();
+        let call = CallStream { id: RawId::parse(b"\"c\"").unwrap(), stream: stream.clone() };
+        begin(&call);
+        (stream, call, listener)
+    }
+
+    fn begin(call: &CallStream) {
+        let mut told = VecDeque::new();
+        let response = StreamedResponse::begin(RawId::from(5), call.id().unwrap(), line(START), &mut told);
+        call.begin(response.unwrap(), told);
+    }
+
+    /// What a listener has got, as one text.
+    fn text(read: &[String]) -> String {
+        let piece = |read: &String| read.splitn(4, ' ').last().unwrap_or_default().to_owned();
+        read.iter()
+            .filter(|read| read.contains(" begins ") || read.contains(" goes on "))
+            .map(piece)
+            .collect()
+    }
+
+    #[test]
+    fn its_end_is_told_when_the_call_has_ended() {
+        let (stream, call, listener) = begun();
+        assert!(matches!(first(&stream), Poll::Ready(First::Streamed)));
+        assert!(!stream.push(line("late"), Weight::Needed), "it is the last message");
+        assert!(stream.has_ended());
+        call.push(line(END)).unwrap();
+        assert_eq!(call.finish(), Ok(false));
+        assert!(!stream.has_lost_streamed());
+        let mut got = read(&stream, listener);
+        assert_eq!(read(&stream, listener), [""; 0]);
+        stream.finish(Some(line("{}").into()), None);
+        got.extend(read(&stream, listener));
+        assert!(got[0].starts_with("1 begins {"), "{got:?}");
+        assert_eq!(got[got.len() - 2..], ["whole", "end"]);
+        assert_eq!(text(&got), format!("{START}{END}").replace("5", "\"c\""));
+    }
+
+    #[test]
+    fn it_ends_as_the_error_that_its_call_ends_with() {
+        let (stream, call, listener) = begun();
+        assert_eq!(call.finish(), Err(StreamEnd::Cut));
+        stream.finish(Some(line(ERROR).into()), None);
+        assert_eq!(call.push(line(END)), Err(StreamEnd::Gone));
+        assert_eq!(call.finish(), Err(StreamEnd::Gone));
+        let got = read(&stream, listener);
+        assert_eq!(got[got.len() - 2..], ["whole", "end"]);
+        let expected = format!(r#"{START}"}},{{"text":"no","type":"text"}}],"isError":true}}}}"#);
+        assert_eq!(text(&got), expected.replace("5", "\"c\""));
+    }
+
+    #[test]
+    fn without_an_error_to_tell_it_is_broken_off() {
+        let (stream, call, listener) = begun();
+        assert_eq!(call.push(line("\n")), Err(StreamEnd::Malformed));
+        stream.close();
+        assert_eq!(read(&stream, listener).last().unwrap(), "broken");
+    }
+
+    #[test]
+    fn who_left_gets_the_error_when_it_comes_back() {
+        let (stream, call, listener) = begun();
+        read(&stream, listener);
+        stream.leave(listener, Instant::now());
+        assert_eq!(call.push(line(END)), Err(StreamEnd::Gone));
+        assert!(stream.has_lost_streamed());
+        stream.finish(Some(line(ERROR).into()), None);
+        let again = stream.listen(Some(1), None).unwrap();
+        assert_eq!(read(&stream, again), [format!("2 {ERROR}"), "end".into()]);
+    }
+
+    #[test]
+    fn nothing_is_streamed_to_nobody_or_twice() {
+        let (stream, _) = stream(2, 1000);
+        let call = CallStream { id: RawId::from(1), stream: stream.clone() };
+        assert_eq!(call.id(), None);
+        stream.listen(None, None).unwrap();
+        assert!(call.id().is_some());
+        begin(&call);
+        assert_eq!(call.id(), None);
+    }
+
+    #[test]
+    fn it_waits_for_a_client_that_does_not_read() {
+        let (stream, call, listener) = begun();
+        let call = Arc::new(call);
+        let mut room = call.clone().room();
+        let mut is_there = || room.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        assert!(is_there());
+        call.push(Bytes::from(vec![b'x'; 1 << 20])).unwrap();
+        room = call.clone().room();
+        let mut is_there = || room.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        assert!(!is_there());
+        read(&stream, listener);
+        assert!(is_there());
+    }
+
+    #[test]
+    fn without_memory_for_it_its_client_is_told() {
+        let shares = Arc::new(Shares::new(1000, true));
+        let limit = Arc::new(UnreadLimit::new(10));
+        let account = account(&shares, Principal::LocalUser);
+        let stream = ReplyStream::new(1, Keep { messages: 1, bytes: 10 }, limit, account, Instant::now());
+        let listener = stream.listen(None, None).unwrap();
+        let call = CallStream { id: RawId::from(1), stream: stream.clone() };
+        begin(&call);
+        assert_eq!(call.push(line(END)), Err(StreamEnd::Gone));
+        assert!(stream.has_lost_streamed());
+        stream.finish(Some(line("e").into()), None);
+        assert_eq!(read(&stream, listener), ["2 e", "end"]);
+    }
+}
