@@ -8,6 +8,7 @@ mod lines;
 mod request;
 mod sse;
 mod step;
+mod streamed;
 
 /// One target.
 pub struct Target {
@@ -120,8 +121,27 @@ const REQUESTED: &[&str] = &[
     "]",
 ];
 
+const STREAMED: &[&str] = &[
+    "\"id\":7",
+    "\"result\":{",
+    "\"content\":[",
+    "\"isError\":false",
+    "\"isError\":true",
+    "\"jsonrpc\":\"2.0\"",
+    "\"_meta\":{}",
+    "\\ud83d",
+    "\\u",
+    "\u{1f600}",
+    "-0.5e+1",
+    "null",
+    "true",
+    ",",
+    "}",
+    "]",
+];
+
 /// All of them.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target { name: "frame", run: frame::run, words: ENVELOPE, memory: 64 },
     Target {
         name: "lines",
@@ -134,5 +154,6 @@ pub const TARGETS: [Target; 8] = [
     Target { name: "headers", run: headers::run, words: MIRRORED, memory: 256 },
     Target { name: "config", run: config::run, words: CONFIGURED, memory: 1024 },
     Target { name: "request", run: request::run, words: REQUESTED, memory: 1024 },
+    Target { name: "streamed", run: streamed::run, words: STREAMED, memory: 256 },
     Target { name: "step", run: step::run, words: &["\0", "\u{1}", "\u{2}", "\u{7f}"], memory: 64 },
 ];

@@ -68,6 +68,22 @@ enum Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAResponse;
 
+/// A piece that is being read.
+struct Reading<'a> {
+    piece: &'a Bytes,
+    /// How much of it was given on, or is kept elsewhere; and how much was read.
+    given: usize,
+    at: usize,
+}
+
+impl Reading<'_> {
+    /// What was not given on yet, up to this place.
+    fn up_to(&mut self, end: usize) -> Bytes {
+        let begin = mem::replace(&mut self.given, end);
+        self.piece.slice(begin..end)
+    }
+}
+
 impl StreamedResponse {
     /// Begins with what has come so far. None if that is no response to the call, or does not end in the middle of its result: then it must be
     /// read whole. `expected` is the server's id for the call, and `id` the caller's. What can be given to the caller is added to `out`.
@@ -136,69 +152,81 @@ impl StreamedResponse {
         self.is_error == Some(true)
     }
 
+    /// Where it is no response any more, what came before that was given on.
     fn read(&mut self, piece: &Bytes, out: &mut VecDeque<Bytes>) -> Result<(), NotAResponse> {
-        let (mut given, mut at) = (0, 0);
-        while at < piece.len() {
-            let begin = at;
-            let (read, token) = self.grammar.read(&piece[at..])?;
-            at += read;
-            match (token, self.grammar.depth()) {
-                (Token::Name, 1 | 2) => self.name = self.grammar.kept().ok_or(NotAResponse)?.to_vec(),
-                (Token::Begin, 0) => return Err(NotAResponse),
-                (Token::Begin | Token::Open, depth) => {
-                    if let Some(held) = self.held.take() {
-                        self.begin_member(token)?;
-                        self.give(held.into(), out)?;
-                    }
-                    self.is_in_id = token == Token::Begin && self.member == Member::Id;
-                    if self.is_in_id {
-                        self.give(piece.slice(given..begin), out)?;
-                    } else if token == Token::Open && depth <= 2 {
-                        if !self.grammar.in_object() {
-                            return Err(NotAResponse);
-                        }
-                        self.give(piece.slice(given..at), out)?;
-                        (self.held, given) = (Some(vec![]), at);
-                    }
-                }
-                (Token::Comma, 1 | 2) => {
-                    self.give(piece.slice(given..begin), out)?;
-                    (self.held, given) = (Some(vec![]), begin);
-                }
-                (Token::Close, depth) => {
-                    if let Some(held) = self.held.take() {
-                        self.give(held.into(), out)?;
-                    }
-                    if depth == 1 {
-                        self.give(piece.slice(given..begin), out)?;
-                        given = begin;
-                        self.tail = Some(vec![]);
-                        self.told = Told { version: self.has_version, id: self.has_id };
-                    } else if depth == 0 {
-                        self.give(piece.slice(given..at), out)?;
-                        given = at;
-                        out.extend(self.tail.take().map(Bytes::from));
-                    }
-                }
-                (Token::End, _) => {
-                    self.end_value()?;
-                    if mem::take(&mut self.is_in_id) {
-                        self.give(Bytes::copy_from_slice(self.id.as_bytes()), out)?;
-                        given = at;
-                    }
-                }
-                (Token::Name | Token::Comma | Token::Part, _) => {}
-            }
+        let mut reading = Reading { piece, given: 0, at: 0 };
+        let mut read = Ok(());
+        while read.is_ok() && reading.at < piece.len() {
+            read = self.read_token(&mut reading, out);
         }
-        match &mut self.held {
+        let rest = piece.slice(reading.given..reading.at);
+        let kept = match &mut self.held {
             _ if self.is_in_id => Ok(()),
-            Some(held) if held.len() + at - given > MAX_HELD => Err(NotAResponse),
+            Some(held) if held.len() + rest.len() > MAX_HELD => Err(NotAResponse),
             Some(held) => {
-                held.extend_from_slice(&piece[given..]);
+                held.extend_from_slice(&rest);
                 Ok(())
             }
-            None => self.give(piece.slice(given..), out),
+            None => self.give(rest, out),
+        };
+        read.and(kept)
+    }
+
+    fn read_token(
+        &mut self,
+        reading: &mut Reading<'_>,
+        out: &mut VecDeque<Bytes>,
+    ) -> Result<(), NotAResponse> {
+        let begin = reading.at;
+        let (read, token) = self.grammar.read(&reading.piece[begin..])?;
+        let end = begin + read;
+        match (token, self.grammar.depth()) {
+            (Token::Name, 1 | 2) => self.name = self.grammar.kept().ok_or(NotAResponse)?.to_vec(),
+            (Token::Begin, 0) => return Err(NotAResponse),
+            (Token::Begin | Token::Open, depth) => {
+                if self.held.is_some() {
+                    self.begin_member(token)?;
+                }
+                let held = self.held.take().unwrap_or_default();
+                self.give(held.into(), out)?;
+                self.is_in_id = token == Token::Begin && self.member == Member::Id;
+                if self.is_in_id {
+                    self.give(reading.up_to(begin), out)?;
+                } else if token == Token::Open && depth <= 2 {
+                    if !self.grammar.in_object() {
+                        return Err(NotAResponse);
+                    }
+                    self.give(reading.up_to(end), out)?;
+                    self.held = Some(vec![]);
+                }
+            }
+            (Token::Comma, 1 | 2) => {
+                self.give(reading.up_to(begin), out)?;
+                self.held = Some(vec![]);
+            }
+            (Token::Close, depth) => {
+                let held = self.held.take().unwrap_or_default();
+                self.give(held.into(), out)?;
+                if depth == 1 {
+                    self.give(reading.up_to(begin), out)?;
+                    self.tail = Some(vec![]);
+                    self.told = Told { version: self.has_version, id: self.has_id };
+                } else if depth == 0 {
+                    self.give(reading.up_to(end), out)?;
+                    out.extend(self.tail.take().map(Bytes::from));
+                }
+            }
+            (Token::End, _) => {
+                self.end_value()?;
+                if mem::take(&mut self.is_in_id) {
+                    self.give(Bytes::copy_from_slice(self.id.as_bytes()), out)?;
+                    reading.given = end;
+                }
+            }
+            (Token::Name | Token::Comma | Token::Part, _) => {}
         }
+        reading.at = end;
+        Ok(())
     }
 
     /// Gives this on, if it may go already.
@@ -214,29 +242,32 @@ impl StreamedResponse {
 
     /// The value begins of a member of the message, or of its result.
     fn begin_member(&mut self, token: Token) -> Result<(), NotAResponse> {
-        let depth = self.grammar.depth() - usize::from(token == Token::Open);
-        let is_known = match (depth, &self.name[..], token) {
-            (1, b"\"jsonrpc\"", Token::Begin) => {
-                self.member = Member::Version;
-                !mem::replace(&mut self.has_version, true)
+        let opens = token == Token::Open;
+        let depth = self.grammar.depth() - usize::from(opens);
+        let is_object = opens && self.grammar.in_object();
+        // Which member of the result it is must be certain: we may have to say that the tool failed.
+        let is_plain = |name: &[u8]| !name.contains(&b'\\') && !self.names.iter().any(|seen| **seen == *name);
+        match &self.name[..] {
+            b"\"jsonrpc\"" if depth == 1 && !opens && !self.has_version => {
+                (self.member, self.has_version) = (Member::Version, true);
             }
-            (1, b"\"id\"", Token::Begin) => {
-                self.member = Member::Id;
-                !mem::replace(&mut self.has_id, true)
+            b"\"id\"" if depth == 1 && !opens && !self.has_id => {
+                (self.member, self.has_id) = (Member::Id, true);
             }
-            (1, b"\"result\"", Token::Open) => {
-                self.member = Member::Result;
-                !mem::replace(&mut self.has_result, true)
+            b"\"result\"" if depth == 1 && is_object && !self.has_result => {
+                (self.member, self.has_result) = (Member::Result, true);
             }
-            (1, ..) => false,
-            (_, name, _) => {
-                // Which member it is must be certain: we may have to say that the tool failed.
-                let is_new = !self.names.iter().any(|seen| **seen == *name);
+            name if depth == 2 && is_plain(name) && self.names.len() < MAX_MEMBERS => {
                 self.names.push(name.into());
-                is_new && !name.contains(&b'\\') && self.names.len() <= MAX_MEMBERS
             }
-        };
-        if is_known { Ok(()) } else { Err(NotAResponse) }
+            _ => {
+                if opens {
+                    self.grammar.take_back_open();
+                }
+                return Err(NotAResponse);
+            }
+        }
+        Ok(())
     }
 
     /// A value has ended that is neither an object nor an array.

@@ -21,8 +21,8 @@ impl StreamedResponse {
             self.grammar.reopen(self.names.is_empty());
         } else {
             self.told = Told { version: self.has_version, id: self.has_id };
-            if let Some(held) = &self.held {
-                self.grammar.take_back(!held.starts_with(b","));
+            if self.held.is_some() {
+                self.grammar.take_back(self.names.is_empty());
             }
         }
         let mut rest = vec![];

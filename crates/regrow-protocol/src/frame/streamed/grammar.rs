@@ -272,7 +272,12 @@ impl Grammar {
         self.place = if is_first { Place::FirstName } else { Place::Next };
     }
 
-    /// The same up to the end of the object in the outermost one, that end included.
+    /// The object or array that was just opened was not given on.
+    pub(super) fn take_back_open(&mut self) {
+        self.open.pop();
+    }
+
+    /// As [`take_back`](Grammar::take_back), up to the end of the object in the outermost one, that end included.
     pub(super) fn reopen(&mut self, is_empty: bool) {
         self.open = vec![true, true];
         self.take_back(is_empty);
