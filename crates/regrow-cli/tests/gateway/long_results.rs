@@ -195,7 +195,7 @@ fn a_long_result_that_turns_out_to_be_none_ends_as_an_error() {
 
 #[test]
 fn a_long_result_that_stops_coming_ends_at_its_calls_deadline() {
-    let (_place, house) = gateway(Lengthy::default().start().option("callTimeout", "2s"), Era::Legacy);
+    let (_place, house) = gateway(Lengthy::default().start().option("callTimeout", "5s"), Era::Legacy);
     let mut guest = Guest::of(&house, Era::Legacy);
     let answer = call(&mut guest, arguments(10 * MB, "json", "stall"));
     assert_eq!(fault(&answer)["kind"], "timeout", "{}", answer["result"]["_meta"]);
