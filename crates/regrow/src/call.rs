@@ -1,18 +1,16 @@
 //! One call: what was asked, who waits, and how it can end.
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use regrow_core::Epoch;
-use regrow_protocol::frame::{Frame, RawId, StreamedResponse};
+use regrow_protocol::frame::{Frame, RawId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::CallError;
 use crate::inbox::CallInbox;
-use crate::transport::BoxFuture;
+use crate::transport::ResponseStream;
 
 /// A request of a client on its way to the server.
 pub struct Request {
@@ -59,36 +57,6 @@ pub trait Reply: Send + 'static {
     fn response_stream(&self) -> Option<Arc<dyn ResponseStream>> {
         None
     }
-}
-
-/// Takes a long response while it arrives. The end of the call is told to its reply all the same: as an answer without content if all of
-/// it has [come](ResponseStream::finish), else as an error, which the caller must be told instead of the rest. Nothing here may block.
-pub trait ResponseStream: Send + Sync {
-    /// The caller's id for the call; none if the response must come whole.
-    fn id(&self) -> Option<RawId>;
-
-    /// The response begins, and this much of it can be told to the caller. From now on the call is never sent again.
-    fn begin(&self, response: StreamedResponse, start: VecDeque<Bytes>);
-
-    /// More of it.
-    fn push(&self, piece: Bytes) -> Result<(), StreamEnd>;
-
-    /// Resolves when the server may be read on.
-    fn room(self: Arc<Self>) -> BoxFuture<()>;
-
-    /// Nothing more comes. Whether the response tells of a tool that failed.
-    fn finish(&self) -> Result<bool, StreamEnd>;
-}
-
-/// Why a response is streamed no further.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamEnd {
-    /// It is no response to the call.
-    Malformed,
-    /// It is not complete.
-    Cut,
-    /// The call has ended, or its client does not read any more.
-    Gone,
 }
 
 impl Reply for oneshot::Sender<Outcome> {

@@ -87,7 +87,7 @@ mod writer;
 
 pub use approval::Approver;
 pub use bridge::Bridge;
-pub use call::{Outcome, Reply, Request, ResponseStream, StreamEnd};
+pub use call::{Outcome, Reply, Request};
 pub use client::{ErrorStyle, ResponseFormat};
 pub use connection::{Answer, Builder, CloseReport, Connection};
 pub use eras::EraFile;

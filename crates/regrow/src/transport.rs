@@ -14,15 +14,16 @@ use regrow_protocol::frame::{Frame, RawId};
 use regrow_protocol::lines::Line;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, WriteHalf};
 
-use crate::call::ResponseStream;
 use crate::excerpt::Excerpt;
 
 pub mod http;
 mod message;
+mod response_stream;
 #[cfg(unix)]
 pub mod stdio;
 
 pub use message::OutgoingMessage;
+pub use response_stream::{ResponseStream, StreamEnd};
 
 /// The default limit for one message of a server.
 pub const MAX_LINE: usize = 64 << 20;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use regrow::{CallInbox, Outcome, Reply, Request, ResponseStream};
+use regrow::transport::ResponseStream;
+use regrow::{CallInbox, Outcome, Reply, Request};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::{error_code, method};
 use tokio::runtime::Handle;

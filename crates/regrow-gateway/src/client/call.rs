@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
-use regrow::{CallError, CallInbox, ErrorKind, Outcome, Reply, Request, ResponseStream};
+use regrow::transport::ResponseStream;
+use regrow::{CallError, CallInbox, ErrorKind, Outcome, Reply, Request};
 use regrow_protocol::method;
 
 use super::Client;

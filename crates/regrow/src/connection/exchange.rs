@@ -17,8 +17,10 @@ use super::exchanges::{ExchangeJob, ExchangeResult, ExchangeSet};
 use super::messages::{Messages, panicked};
 use super::probe;
 use super::shared::Shared;
-use crate::call::{Caller, Pending, ResponseStream};
-use crate::transport::{BoxFuture, ExchangeHandler, Exchanges, ListenEnd, Receipt, no_stream};
+use crate::call::{Caller, Pending};
+use crate::transport::{
+    BoxFuture, ExchangeHandler, Exchanges, ListenEnd, Receipt, ResponseStream, no_stream,
+};
 
 /// The exchanges of a new session.
 pub(crate) fn exchange_set(shared: &Arc<Shared>, epoch: Epoch, exchanges: Arc<dyn Exchanges>) -> ExchangeSet {

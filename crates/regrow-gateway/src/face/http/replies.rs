@@ -6,7 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow::client::{ClientSide, ErrorStyle, ResponseFormat, ResponseSink, ResponseTo};
 use regrow::core::{Delivery, Epoch, Outlook};
-use regrow::{CallError, CallInbox, ErrorKind, Outcome, Reply, ResponseStream};
+use regrow::transport::ResponseStream;
+use regrow::{CallError, CallInbox, ErrorKind, Outcome, Reply};
 use regrow_protocol::frame::{self, Frame, Kind, RawId, split_batch};
 use regrow_protocol::method;
 

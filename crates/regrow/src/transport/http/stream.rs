@@ -47,7 +47,7 @@ pub(super) async fn read(
                     response.rest().await;
                     return Ok(Receipt::Done);
                 }
-                // Its caller has the first part. The server would begin anew.
+                // Its caller has the first part. The server would send all of it again.
                 Err(ended) if is_streamed => return Err(ended),
                 Ok(false) => fault = Fault::AnswerCut,
                 Err(ended @ (Fault::AnswerCut | Fault::Broken { .. })) => fault = ended,

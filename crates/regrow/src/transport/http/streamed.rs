@@ -11,7 +11,7 @@ use regrow_protocol::lines::Line;
 use super::http_exchange::HttpExchange;
 use super::link::HttpLink;
 use super::response::Response;
-use crate::call::{ResponseStream, StreamEnd};
+use crate::transport::{ResponseStream, StreamEnd};
 
 /// Responses are held whole up to here.
 pub(super) const LONG: usize = 1 << 20;

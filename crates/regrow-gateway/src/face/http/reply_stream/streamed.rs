@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use regrow::transport::BoxFuture;
-use regrow::{ResponseStream, StreamEnd};
+use regrow::transport::{BoxFuture, ResponseStream, StreamEnd};
 use regrow_protocol::frame::{Frame, RawId, StreamedResponse};
 
 use super::super::memory::OutgoingLine;

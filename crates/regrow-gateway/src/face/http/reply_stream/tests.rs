@@ -184,7 +184,7 @@ fn a_stream_gives_way_to_another_principal() {
 mod streamed {
     use std::collections::VecDeque;
 
-    use regrow::{ResponseStream, StreamEnd};
+    use regrow::transport::{ResponseStream, StreamEnd};
     use regrow_protocol::frame::{RawId, StreamedResponse};
 
     use super::*;

@@ -1,0 +1,39 @@
+//! Where a long response goes while it arrives.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use regrow_protocol::frame::{RawId, StreamedResponse};
+
+use super::BoxFuture;
+
+/// Takes a long response while it arrives. The end of the call is told to its reply all the same: as an answer without content if all of
+/// it has [come](ResponseStream::finish), else as an error, which the caller must be told instead of the rest. Nothing here may block.
+pub trait ResponseStream: Send + Sync {
+    /// The caller's id for the call; none if the response must come whole.
+    fn id(&self) -> Option<RawId>;
+
+    /// The response begins, and this much of it can be told to the caller. From now on the call is never sent again.
+    fn begin(&self, response: StreamedResponse, start: VecDeque<Bytes>);
+
+    /// More of it.
+    fn push(&self, piece: Bytes) -> Result<(), StreamEnd>;
+
+    /// Resolves when the server may be read on.
+    fn room(self: Arc<Self>) -> BoxFuture<()>;
+
+    /// Nothing more comes. Whether the response tells of a tool that failed.
+    fn finish(&self) -> Result<bool, StreamEnd>;
+}
+
+/// Why a response is streamed no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// It is no response to the call.
+    Malformed,
+    /// It is not complete.
+    Cut,
+    /// The call has ended, or its client does not read any more.
+    Gone,
+}
