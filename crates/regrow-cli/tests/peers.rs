@@ -1,5 +1,5 @@
 //! Real clients from PyPI and npm against real servers, through `regrow wrap`, with the servers killed between and
-//! during calls; in front of commands, and of URLs. And through `regrow serve`, across twenty servers at a time.
+//! during calls; in front of commands, and of URLs. And through `regrow serve`, across twenty servers at a time, and with results of several MB.
 //! And the same servers through the npm packages and the wheel.
 //! Needs `tests/peers/install` once; says so where that has not been done, and fails in CI.
 
@@ -24,6 +24,11 @@ fn real_clients_keep_their_sessions_while_remote_servers_restart() {
 #[test]
 fn real_clients_call_across_twenty_servers_while_one_each_second_dies() {
     run("serve");
+}
+
+#[test]
+fn real_clients_get_long_results_or_what_has_come_and_the_reason() {
+    run("long");
 }
 
 #[test]

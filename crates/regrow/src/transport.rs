@@ -158,8 +158,7 @@ pub trait ExchangeHandler: Send + Sync {
         None
     }
 
-    /// Nothing more comes of that. All of it has gone where it was to go, and whether it tells of a tool that failed; none if it turned out to be
-    /// no response.
+    /// Nothing more comes of that. Says whether it tells of a tool that failed; none if it turned out to be no response.
     fn streamed(&self, is_tool_error: Option<bool>) {
         let _ = is_tool_error;
     }
