@@ -27,9 +27,11 @@ CUT = 3_000_000
 
 
 class BreaksOff(BaseHTTPRequestHandler):
-    """A legacy server that closes the connection in the middle of a long result."""
+    """A legacy server that closes the connection in the middle of a long result: in its text, or in its structured content."""
 
     protocol_version = "HTTP/1.1"
+    tool: dict[str, Any] = {"name": "repeat", "inputSchema": {"type": "object"}}
+    result = '{"content": [{"type": "text", "text": "' + "x" * CUT
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -38,14 +40,14 @@ class BreaksOff(BaseHTTPRequestHandler):
             return
         reply: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
         if request["method"] == "tools/call":
-            start = json.dumps(reply)[:-1] + ', "result": {"content": [{"type": "text", "text": "' + "x" * CUT
+            start = json.dumps(reply)[:-1] + ', "result": ' + self.result
             self.answer(200, start.encode(), missing=1000)
             self.close_connection = True
             return
         info = {"name": "breaks-off", "version": "1"}
         results = {
             "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info},
-            "tools/list": {"tools": [{"name": "repeat", "inputSchema": {"type": "object"}}]},
+            "tools/list": {"tools": [self.tool]},
             "ping": {},
         }
         result = results.get(request["method"])
@@ -68,9 +70,14 @@ class BreaksOff(BaseHTTPRequestHandler):
         pass
 
 
+class BreaksOffStructured(BreaksOff):
+    tool = BreaksOff.tool | {"outputSchema": {"type": "object", "required": ["texts", "more"]}}
+    result = BreaksOff.result + '"}], "structuredContent": {"texts": ["xxx'
+
+
 @contextmanager
-def breaking_off() -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), BreaksOff)
+def breaking_off(handler: type[BreaksOff]) -> Iterator[int]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     Thread(target=server.serve_forever, daemon=True).start()
     yield server.server_port
     server.shutdown()
@@ -152,7 +159,8 @@ def main() -> int:
     cases = [
         ("json", real(options.peers, "--json"), legacy | auto, is_whole),
         ("events", real(options.peers), legacy | auto, is_whole),
-        ("breaks-off", breaking_off(), legacy, is_cut),
+        ("breaks-off", breaking_off(BreaksOff), legacy, is_cut),
+        ("breaks-off-structured", breaking_off(BreaksOffStructured), legacy, is_cut),
     ]
     failed = False
     for name, server, clients, is_right in cases:

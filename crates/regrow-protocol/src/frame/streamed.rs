@@ -18,11 +18,13 @@ use super::RawId;
 
 /// A result with more members is read whole.
 const MAX_MEMBERS: usize = 64;
-/// So much may stand between two members, the name of the second included, and after the result.
+/// So much may stand between two members, the name of the second included.
 const MAX_HELD: usize = 4096;
+/// Clients check it against the schema of the tool, so they get all of it or nothing.
+const STRUCTURED_CONTENT: &[u8] = b"\"structuredContent\"";
 
 /// The response to the call of a tool, read in pieces. All that was read of it was given on, except what could not be ended well: half of a
-/// character, the name of a member whose value has not begun, and the id.
+/// character, the name of a member whose value has not begun, the id, and the [tail](Tail).
 pub struct StreamedResponse {
     /// The server's id for the call, and that of the caller, which stands for it.
     expected: RawId,
@@ -33,14 +35,12 @@ pub struct StreamedResponse {
     /// What was read since the last member of the message, or of its result, and the name that is in it.
     held: Option<Vec<u8>>,
     name: Vec<u8>,
-    /// The rest of the message after its result, whose end is not given on before all is complete: until then an error can be added.
-    tail: Option<Vec<u8>>,
-    /// The member of the message that is being read, whether these have begun, and whether they stand before the end of the result.
+    tail: Option<Tail>,
+    /// The member of the message that is being read, and which of them have begun.
     member: Member,
     has_version: bool,
     has_id: bool,
     has_result: bool,
-    told: Told,
     /// Whether the value of the id is being read.
     is_in_id: bool,
     /// The names of the result's members, as they stand there; the last one is being read.
@@ -48,11 +48,15 @@ pub struct StreamedResponse {
     is_error: Option<bool>,
 }
 
-/// What stands before the end of the result.
-#[derive(Clone, Copy, Debug, Default)]
-struct Told {
-    version: bool,
-    id: bool,
+/// What is not given on before all is complete: the message from its structured content on, or from the end of its result. Until then an
+/// error can be added, to what stood before.
+struct Tail {
+    bytes: Vec<u8>,
+    has_version: bool,
+    has_id: bool,
+    /// How many members of the result.
+    names: usize,
+    is_error: Option<bool>,
 }
 
 /// A member of the message.
@@ -95,9 +99,9 @@ impl StreamedResponse {
     ) -> Option<StreamedResponse> {
         let mut response = StreamedResponse::unread(expected, id);
         response.push(start, out).ok()?;
+        let is_open = response.member == Member::Result && response.tail.is_none();
         // One that says that the tool did not fail could not say the opposite later.
-        let is_open = response.member == Member::Result && response.grammar.depth() >= 2;
-        (is_open && response.is_error != Some(false)).then_some(response)
+        (is_open && response.grammar.depth() >= 2 && response.is_error != Some(false)).then_some(response)
     }
 
     fn unread(expected: RawId, id: RawId) -> StreamedResponse {
@@ -113,7 +117,6 @@ impl StreamedResponse {
             has_version: false,
             has_id: false,
             has_result: false,
-            told: Told::default(),
             is_in_id: false,
             names: vec![],
             is_error: None,
@@ -167,7 +170,10 @@ impl StreamedResponse {
                 held.extend_from_slice(&rest);
                 Ok(())
             }
-            None => self.give(rest, out),
+            None => {
+                self.give(rest, out);
+                Ok(())
+            }
         };
         read.and(kept)
     }
@@ -188,38 +194,37 @@ impl StreamedResponse {
                     self.begin_member(token)?;
                 }
                 let held = self.held.take().unwrap_or_default();
-                self.give(held.into(), out)?;
+                self.give(held.into(), out);
                 self.is_in_id = token == Token::Begin && self.member == Member::Id;
                 if self.is_in_id {
-                    self.give(reading.up_to(begin), out)?;
+                    self.give(reading.up_to(begin), out);
                 } else if token == Token::Open && depth <= 2 {
                     if !self.grammar.in_object() {
                         return Err(NotAResponse);
                     }
-                    self.give(reading.up_to(end), out)?;
+                    self.give(reading.up_to(end), out);
                     self.held = Some(vec![]);
                 }
             }
             (Token::Comma, 1 | 2) => {
-                self.give(reading.up_to(begin), out)?;
+                self.give(reading.up_to(begin), out);
                 self.held = Some(vec![]);
             }
             (Token::Close, depth) => {
                 let held = self.held.take().unwrap_or_default();
-                self.give(held.into(), out)?;
-                if depth == 1 {
-                    self.give(reading.up_to(begin), out)?;
-                    self.tail = Some(vec![]);
-                    self.told = Told { version: self.has_version, id: self.has_id };
+                self.give(held.into(), out);
+                if depth == 1 && self.tail.is_none() {
+                    self.give(reading.up_to(begin), out);
+                    self.begin_tail();
                 } else if depth == 0 {
-                    self.give(reading.up_to(end), out)?;
-                    out.extend(self.tail.take().map(Bytes::from));
+                    self.give(reading.up_to(end), out);
+                    out.extend(self.tail.take().map(|tail| tail.bytes.into()));
                 }
             }
             (Token::End, _) => {
                 self.end_value()?;
                 if mem::take(&mut self.is_in_id) {
-                    self.give(Bytes::copy_from_slice(self.id.as_bytes()), out)?;
+                    self.give(Bytes::copy_from_slice(self.id.as_bytes()), out);
                     reading.given = end;
                 }
             }
@@ -229,15 +234,23 @@ impl StreamedResponse {
         Ok(())
     }
 
-    /// Gives this on, if it may go already.
-    fn give(&mut self, bytes: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), NotAResponse> {
+    /// Gives this on, unless it belongs to the tail.
+    fn give(&mut self, bytes: Bytes, out: &mut VecDeque<Bytes>) {
         match &mut self.tail {
-            Some(tail) if tail.len() + bytes.len() > MAX_HELD => return Err(NotAResponse),
-            Some(tail) => tail.extend_from_slice(&bytes),
+            Some(tail) => tail.bytes.extend_from_slice(&bytes),
             None if bytes.is_empty() => {}
             None => out.push_back(bytes),
         }
-        Ok(())
+    }
+
+    fn begin_tail(&mut self) {
+        self.tail.get_or_insert(Tail {
+            bytes: vec![],
+            has_version: self.has_version,
+            has_id: self.has_id,
+            names: self.names.len(),
+            is_error: self.is_error,
+        });
     }
 
     /// The value begins of a member of the message, or of its result.
@@ -258,7 +271,11 @@ impl StreamedResponse {
                 (self.member, self.has_result) = (Member::Result, true);
             }
             name if depth == 2 && is_plain(name) && self.names.len() < MAX_MEMBERS => {
-                self.names.push(name.into());
+                let name: Box<[u8]> = name.into();
+                if *name == *STRUCTURED_CONTENT {
+                    self.begin_tail();
+                }
+                self.names.push(name);
             }
             _ => {
                 if opens {

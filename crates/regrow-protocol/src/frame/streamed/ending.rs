@@ -3,27 +3,28 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::{StreamedResponse, Told};
+use super::StreamedResponse;
 use crate::frame::Frame;
 
 impl StreamedResponse {
     /// The rest of the message, so that all of it says this: what has come of the content, then that of the error, and that the tool failed.
     /// None if it cannot say that any more, or the error is not told as a result.
     pub fn end_as(mut self, error: &Frame) -> Option<Bytes> {
+        if !self.has_result || self.grammar.depth() == 0 {
+            return None;
+        }
+        if let Some(tail) = self.tail.take() {
+            (self.has_version, self.has_id, self.is_error) = (tail.has_version, tail.has_id, tail.is_error);
+            self.names.truncate(tail.names);
+            self.grammar.reopen(self.names.is_empty());
+        } else if self.held.is_some() {
+            self.grammar.take_back(self.names.is_empty());
+        }
         let mut members: Map<String, Value> = serde_json::from_slice(error.result()?).ok()?;
         let content = members.get("content").cloned();
         members.retain(|name, _| !self.has(name));
-        let has_begun = self.has_result && self.grammar.depth() > 0;
-        if !has_begun || (self.is_error != Some(true) && !members.contains_key("isError")) {
+        if self.is_error != Some(true) && !members.contains_key("isError") {
             return None;
-        }
-        if self.tail.is_some() {
-            self.grammar.reopen(self.names.is_empty());
-        } else {
-            self.told = Told { version: self.has_version, id: self.has_id };
-            if self.held.is_some() {
-                self.grammar.take_back(self.names.is_empty());
-            }
         }
         let mut rest = vec![];
         while self.grammar.depth() > 0 {
@@ -41,10 +42,10 @@ impl StreamedResponse {
                     }
                 }
                 1 => {
-                    if !self.told.version {
+                    if !self.has_version {
                         self.grammar.add(b"\"jsonrpc\":\"2.0\"", &mut rest);
                     }
-                    if !self.told.id {
+                    if !self.has_id {
                         self.grammar.add(&[b"\"id\":", self.id.as_bytes()].concat(), &mut rest);
                     }
                 }

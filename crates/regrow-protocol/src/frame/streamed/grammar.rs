@@ -277,7 +277,7 @@ impl Grammar {
         self.open.pop();
     }
 
-    /// As [`take_back`](Grammar::take_back), up to the end of the object in the outermost one, that end included.
+    /// As [`take_back`](Grammar::take_back), for an object in the outermost one: what has come since a value in it was not given on.
     pub(super) fn reopen(&mut self, is_empty: bool) {
         self.open = vec![true, true];
         self.take_back(is_empty);

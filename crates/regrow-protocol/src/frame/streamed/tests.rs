@@ -109,6 +109,27 @@ fn what_is_cut_in_a_long_text_is_that_text_and_the_error() {
 }
 
 #[test]
+fn an_error_has_no_structured_content_and_none_is_given_on_before_all_has_come() {
+    let start = r#"{"id":17,"result":{"content":[{"type":"text","text":"one"}]"#;
+    let structured = r#","structuredContent":{"a":["two","three"]},"_meta":{},"isError":false},"jsonrpc":"2.0"}"#;
+    let whole = [start, structured].concat();
+    let error = json!({ "jsonrpc": "2.0", "id": "a call", "result": {
+        "content": [{ "type": "text", "text": "one" }], "isError": true, "_meta": { "kind": "interrupted" },
+    } });
+    for cut in start.len()..whole.len() {
+        let (response, mut out) = stream(&[&whole.as_bytes()[..cut]]).unwrap();
+        assert_eq!(String::from_utf8_lossy(&out), start.replace("17", CALLERS));
+        out.extend_from_slice(&response.end_as(&failure()).unwrap());
+        assert_eq!(parsed(&out), error);
+    }
+    let first = r#"{"id":17,"result":{"structuredContent":{"a":1},"content":[{"type":"text","te"#;
+    let (response, mut out) = stream(&[first.as_bytes()]).unwrap();
+    out.extend_from_slice(&response.end_as(&failure()).unwrap());
+    let expected: Value = serde_json::from_slice(failure().result().unwrap()).unwrap();
+    assert_eq!(parsed(&out)["result"], expected);
+}
+
+#[test]
 fn what_has_said_that_the_tool_did_not_fail_cannot_end_as_an_error() {
     for start in [
         r#"{"id":17,"result":{"isError":false,"content":["#,
