@@ -153,13 +153,16 @@ pub trait ExchangeHandler: Send + Sync {
 
     /// The start of a response that is too long to be held whole, to a request of this id. Returns where the rest goes; none if it must be
     /// read whole.
-    fn stream(&self, id: &RawId, start: Bytes) -> Option<Arc<dyn ResponseStream>> {
+    fn begin_stream(&self, id: &RawId, start: Bytes) -> Option<Arc<dyn ResponseStream>> {
         let _ = (id, start);
         None
     }
 
+    /// More of that has come.
+    fn streamed_more(&self) {}
+
     /// Nothing more comes of that. Says whether it tells of a tool that failed; none if it turned out to be no response.
-    fn streamed(&self, is_tool_error: Option<bool>) {
+    fn end_stream(&self, is_tool_error: Option<bool>) {
         let _ = is_tool_error;
     }
 

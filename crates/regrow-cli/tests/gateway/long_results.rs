@@ -19,7 +19,7 @@ const MB: usize = 1_000_000;
 const CUT: usize = 3 * MB;
 
 /// A server over HTTP, of the era that a request is of. Its tool returns a text of `bytes` bytes as `form` (`json`, `events`), and what
-/// becomes of it says `then`: `end`, `cut`, `stall`, `garbage`, or `other-id`.
+/// becomes of it says `then`: `end`, `slow`, `cut`, `stall`, `garbage`, or `other-id`.
 #[derive(Clone, Default)]
 struct Lengthy {
     /// How often its tool was called, and how much of results it could write.
@@ -99,6 +99,7 @@ impl Lengthy {
             if written >= CUT && then != "end" {
                 match then {
                     "cut" => return Ok(false),
+                    "slow" if written.is_multiple_of(MB) => thread::sleep(Duration::from_secs(1)),
                     "stall" => thread::sleep(PATIENCE * 4),
                     "garbage" => write!(stream, "\u{1}")?,
                     _ => {}
@@ -200,6 +201,17 @@ fn a_long_result_that_stops_coming_ends_at_its_calls_deadline() {
     let answer = call(&mut guest, arguments(10 * MB, "json", "stall"));
     assert_eq!(fault(&answer)["kind"], "timeout", "{}", answer["result"]["_meta"]);
     assert_eq!(text(&answer).len(), CUT);
+    house.end();
+}
+
+#[test]
+fn a_long_result_that_keeps_coming_may_take_longer_than_its_calls_deadline() {
+    let (_place, house) = gateway(Lengthy::default().start().option("callTimeout", "4s"), Era::Legacy);
+    let mut guest = Guest::of(&house, Era::Legacy);
+    for form in ["json", "events"] {
+        let answer = call(&mut guest, arguments(9 * MB, form, "slow"));
+        assert_eq!(text(&answer).len(), 9 * MB, "{}", answer["result"]["_meta"]);
+    }
     house.end();
 }
 

@@ -189,7 +189,7 @@ impl ExchangeHandler for SessionHandler {
         self.taken(self.messages.take_message(message))
     }
 
-    fn stream(&self, id: &RawId, start: Bytes) -> Option<Arc<dyn ResponseStream>> {
+    fn begin_stream(&self, id: &RawId, start: Bytes) -> Option<Arc<dyn ResponseStream>> {
         let call = self.call?;
         let stream = {
             let ledger = &self.shared.lock().supervisor.ledger;
@@ -205,7 +205,15 @@ impl ExchangeHandler for SessionHandler {
         Some(stream)
     }
 
-    fn streamed(&self, is_tool_error: Option<bool>) {
+    fn streamed_more(&self) {
+        if let Some(call) = self.call {
+            // What arrives is progress: a long result may take longer than a call.
+            let now = self.shared.now();
+            self.shared.lock().supervisor.ledger.extend(now, call);
+        }
+    }
+
+    fn end_stream(&self, is_tool_error: Option<bool>) {
         self.taken(self.messages.take_streamed(is_tool_error));
     }
 

@@ -111,7 +111,8 @@ fn what_is_cut_in_a_long_text_is_that_text_and_the_error() {
 #[test]
 fn an_error_has_no_structured_content_and_none_is_given_on_before_all_has_come() {
     let start = r#"{"id":17,"result":{"content":[{"type":"text","text":"one"}]"#;
-    let structured = r#","structuredContent":{"a":["two","three"]},"_meta":{},"isError":false},"jsonrpc":"2.0"}"#;
+    let structured =
+        r#","structuredContent":{"a":["two","three"]},"_meta":{},"isError":false},"jsonrpc":"2.0"}"#;
     let whole = [start, structured].concat();
     let error = json!({ "jsonrpc": "2.0", "id": "a call", "result": {
         "content": [{ "type": "text", "text": "one" }], "isError": true, "_meta": { "kind": "interrupted" },

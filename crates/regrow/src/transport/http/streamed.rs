@@ -33,7 +33,7 @@ impl<'a> Streamed<'a> {
         start: Bytes,
     ) -> Option<Streamed<'a>> {
         let bytes = start.len();
-        let to = http_exchange.handler.stream(http_exchange.request.as_ref()?, start)?;
+        let to = http_exchange.handler.begin_stream(http_exchange.request.as_ref()?, start)?;
         Some(Streamed { link, http_exchange, to, bytes })
     }
 
@@ -77,6 +77,7 @@ impl<'a> Streamed<'a> {
         let idle = self.http_exchange.patience(self.link.http.limits.idle);
         let chunk = self.link.next_chunk(response, idle).await?;
         self.http_exchange.handler.heard();
+        self.http_exchange.handler.streamed_more();
         Ok(chunk)
     }
 
@@ -97,7 +98,7 @@ impl<'a> Streamed<'a> {
     fn finish(&self) -> Result<(), Fault> {
         match self.to.finish() {
             Ok(is_tool_error) => {
-                self.http_exchange.handler.streamed(Some(is_tool_error));
+                self.http_exchange.handler.end_stream(Some(is_tool_error));
                 Ok(())
             }
             Err(end) => self.ended(end),
@@ -107,9 +108,9 @@ impl<'a> Streamed<'a> {
     fn ended(&self, end: StreamEnd) -> Result<(), Fault> {
         match end {
             StreamEnd::Cut => return Err(Fault::AnswerCut),
-            StreamEnd::Malformed => self.http_exchange.handler.streamed(None),
+            StreamEnd::Malformed => self.http_exchange.handler.end_stream(None),
             // Unless the call has ended otherwise, this is its end.
-            StreamEnd::Gone => self.http_exchange.handler.streamed(Some(false)),
+            StreamEnd::Gone => self.http_exchange.handler.end_stream(Some(false)),
         }
         Ok(())
     }
