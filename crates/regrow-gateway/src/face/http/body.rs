@@ -22,6 +22,8 @@ use crate::shares::{BytePermit, FREE, Refused};
 
 /// More is not set aside before it has come.
 const FIRST: usize = 64 << 10;
+/// At most so many times of what has come is set aside, where its length is known.
+const GROWTH: usize = 4;
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A body as hyper reads it, or as a test has it.
@@ -107,14 +109,15 @@ async fn collect_from(
     let gave_way = Arc::new(Notify::new());
     let (nothing, all) = (Bytes::new(), BytesMut::new());
     let mut buffer = Buffer { account, first: nothing, all, permit: None, gave_way: gave_way.clone() };
-    let expected = said.and_then(|said| usize::try_from(said).ok()).unwrap_or(most);
+    let said = said.and_then(|said| usize::try_from(said).ok());
+    let (growth, expected) = said.map_or((2, most), |said| (GROWTH, said));
     let arrive = async {
         let mut data = Some(first);
         while let Some(piece) = data {
             if buffer.len() + piece.len() > most {
                 return Err(Failure::TooLarge);
             }
-            buffer.add(piece, expected).map_err(Failure::NoRoom)?;
+            buffer.add(piece, growth, expected).map_err(Failure::NoRoom)?;
             data = next(body).await.map(|data| data.ok_or(Failure::Broken)).transpose()?;
         }
         Ok(())
@@ -134,7 +137,7 @@ impl Buffer<'_> {
         self.first.len() + self.all.len()
     }
 
-    fn add(&mut self, data: Bytes, expected: usize) -> Result<(), Refused> {
+    fn add(&mut self, data: Bytes, growth: usize, expected: usize) -> Result<(), Refused> {
         if self.len() == 0 {
             self.charge(data.len())?;
             self.first = data;
@@ -142,8 +145,8 @@ impl Buffer<'_> {
         }
         let needed = self.len() + data.len();
         if needed > self.all.capacity() {
-            // Room is taken as the buffer doubles, not for each piece.
-            let capacity = (self.all.capacity() * 2).min(expected).max(needed).max(FIRST);
+            // Room is taken as the buffer grows, not for each piece.
+            let capacity = (self.all.capacity() * growth).min(expected).max(needed).max(FIRST);
             self.charge(capacity)?;
             self.all.reserve(capacity - self.all.len());
         }

@@ -18,6 +18,8 @@ use crate::transport::{Receipt, no_stream};
 
 /// More is not set aside before it has come.
 const FIRST: usize = 64 << 10;
+/// At most so many times of what has come is set aside, where its length is known.
+const GROWTH: usize = 4;
 
 /// Reads the answer to a message.
 pub(super) async fn read(
@@ -84,6 +86,11 @@ async fn body(
             // A long body that came in one piece is not copied: there is not much else in the buffer that it was read into.
             if chunk.len() >= FIRST && chunk.len() == expected {
                 return Ok(Some(Line::Whole(chunk)));
+            }
+            let needed = body.len() + chunk.len();
+            if needed > body.capacity() {
+                let capacity = (body.capacity() * GROWTH).min(expected).min(max).max(needed);
+                body.reserve(capacity - body.len());
             }
             body.extend_from_slice(&chunk);
             if body.len() >= LONG && mem::take(&mut may_stream) {
