@@ -155,7 +155,7 @@ impl ResponseFormat {
         &self.id
     }
 
-    /// Whether its response may be told while it arrives: if the rest does not come, the result can say so.
+    /// Whether its response may be passed on while it arrives: if the rest does not come, the result can say so.
     pub fn can_be_streamed(&self, style: ErrorStyle) -> bool {
         self.wants_tool_result && style == ErrorStyle::Tool
     }

@@ -161,7 +161,7 @@ pub trait ExchangeHandler: Send + Sync {
     /// More of that has come.
     fn streamed_more(&self) {}
 
-    /// Nothing more comes of that. Says whether it tells of a tool that failed; none if it turned out to be no response.
+    /// Nothing more comes of that. `is_tool_error`: whether it says that the tool failed; none if it turned out to be no response.
     fn end_stream(&self, is_tool_error: Option<bool>) {
         let _ = is_tool_error;
     }

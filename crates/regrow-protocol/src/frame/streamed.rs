@@ -1,7 +1,7 @@
-//! A response that is passed on while it arrives, since it is too long to be held whole.
+//! A response that is passed on while it arrives, because it is too long to be held whole.
 //!
-//! It is checked like any other, but piece by piece, and gets its caller's id where its own stands. If its server fails midway, what is
-//! missing is written by us: the caller reads a complete message that says so.
+//! It is checked like any other, but piece by piece, and the caller's id replaces the server's. If the server fails midway, Regrow writes
+//! the rest: the caller reads a complete message that says what happened.
 
 mod ending;
 mod grammar;
@@ -23,8 +23,8 @@ const MAX_HELD: usize = 4096;
 /// Clients check it against the schema of the tool, so they get all of it or nothing.
 const STRUCTURED_CONTENT: &[u8] = b"\"structuredContent\"";
 
-/// The response to the call of a tool, read in pieces. All that was read of it was given on, except what could not be ended well: half of a
-/// character, the name of a member whose value has not begun, the id, and the [tail](Tail).
+/// The response to a tool call, read in pieces. Each piece is passed on at once, except for what could not be completed as an error: half of
+/// a character, the name of a member whose value has not begun, the id, and the [tail](Tail).
 pub struct StreamedResponse {
     /// The server's id for the call, and that of the caller, which stands for it.
     expected: RawId,
@@ -48,8 +48,8 @@ pub struct StreamedResponse {
     is_error: Option<bool>,
 }
 
-/// What is not given on before all is complete: the message from its structured content on, or from the end of its result. Until then an
-/// error can be added, to what stood before.
+/// What is passed on only once all is complete: the message from its structured content on, or from the end of its result. Until then an
+/// error can be added to what stands before it.
 struct Tail {
     bytes: Vec<u8>,
     has_version: bool,
@@ -89,8 +89,8 @@ impl Reading<'_> {
 }
 
 impl StreamedResponse {
-    /// Begins with what has come so far. None if that is no response to the call, or does not end in the middle of its result: then it must be
-    /// read whole. `expected` is the server's id for the call, and `id` the caller's. What can be given to the caller is added to `out`.
+    /// Begins with what has arrived so far. None if that is no response to the call, or does not end in the middle of its result: then it must
+    /// be read whole. `expected` is the server's id for the call, and `id` the caller's. What the caller can have is added to `out`.
     pub fn begin(
         expected: RawId,
         id: RawId,
@@ -123,7 +123,7 @@ impl StreamedResponse {
         }
     }
 
-    /// Reads on. What can be given to the caller is added to `out`.
+    /// Reads more. What the caller can have is added to `out`.
     pub fn push(&mut self, mut piece: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), NotAResponse> {
         while !self.partial.is_empty() && !piece.is_empty() {
             self.partial.extend_from_slice(&piece.split_to(1));
@@ -150,12 +150,12 @@ impl StreamedResponse {
         self.grammar.is_over() && self.partial.is_empty() && self.has_id && self.has_result
     }
 
-    /// Whether it tells of a tool that failed.
+    /// Whether it says that the tool failed.
     pub fn is_tool_error(&self) -> bool {
         self.is_error == Some(true)
     }
 
-    /// Where it is no response any more, what came before that was given on.
+    /// If it turns out to be no response, what came before that is passed on all the same.
     fn read(&mut self, piece: &Bytes, out: &mut VecDeque<Bytes>) -> Result<(), NotAResponse> {
         let mut reading = Reading { piece, given: 0, at: 0 };
         let mut read = Ok(());
@@ -234,7 +234,7 @@ impl StreamedResponse {
         Ok(())
     }
 
-    /// Gives this on, unless it belongs to the tail.
+    /// Passes this on, unless it belongs to the tail.
     fn give(&mut self, bytes: Bytes, out: &mut VecDeque<Bytes>) {
         match &mut self.tail {
             Some(tail) => tail.bytes.extend_from_slice(&bytes),

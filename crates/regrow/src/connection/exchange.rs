@@ -196,12 +196,12 @@ impl ExchangeHandler for SessionHandler {
             let pending = ledger.reply(call).filter(|_| ledger.is_on(self.epoch, call))?;
             pending.reply.response_stream()?
         };
-        let mut told = VecDeque::new();
-        let response = StreamedResponse::begin(id.clone(), stream.id()?, start, &mut told)?;
+        let mut begun = VecDeque::new();
+        let response = StreamedResponse::begin(id.clone(), stream.id()?, start, &mut begun)?;
         if !self.shared.lock().supervisor.ledger.begin_response(self.epoch, call) {
             return None;
         }
-        stream.begin(response, told);
+        stream.begin(response, begun);
         Some(stream)
     }
 

@@ -8,13 +8,13 @@ use regrow_protocol::frame::{RawId, StreamedResponse};
 
 use super::BoxFuture;
 
-/// Takes a long response while it arrives. The end of the call is told to its reply all the same: as an answer without content if all of
-/// it has [come](ResponseStream::finish), else as an error, which the caller must be told instead of the rest. Nothing here may block.
+/// Takes a long response while it arrives. The call's reply is called as for any other response: with a result without content if all of it
+/// has [arrived](ResponseStream::finish), else with an error, which the caller must get instead of the rest. Nothing here may block.
 pub trait ResponseStream: Send + Sync {
     /// The caller's id for the call; none if the response must come whole.
     fn id(&self) -> Option<RawId>;
 
-    /// The response begins, and this much of it can be told to the caller. From now on the call is never sent again.
+    /// The response begins, and the caller can have this much of it. From now on the call is never sent again.
     fn begin(&self, response: StreamedResponse, start: VecDeque<Bytes>);
 
     /// More of it.
@@ -23,7 +23,7 @@ pub trait ResponseStream: Send + Sync {
     /// Resolves when the server may be read on.
     fn room(self: Arc<Self>) -> BoxFuture<()>;
 
-    /// Nothing more comes. Whether the response tells of a tool that failed.
+    /// Nothing more comes. Returns whether the response says that the tool failed.
     fn finish(&self) -> Result<bool, StreamEnd>;
 }
 

@@ -77,7 +77,7 @@ impl PostedCall {
                 self.session.forget_stream(self.stream.number);
                 json(StatusCode::OK, MessageBody(message))
             }
-            First::Streamed => {
+            First::Partial => {
                 self.session.forget_stream(self.stream.number);
                 self.listener.into_streamed_response()
             }

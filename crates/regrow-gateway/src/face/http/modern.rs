@@ -121,7 +121,7 @@ async fn request(
     drop(client); // The endpoint alone decides when it leaves.
     Ok(match listener.first(now + face.limits.modern_hold, caller.slot.as_ref()).await {
         First::Answer(message, code) => json(status(code), MessageBody(message)),
-        First::Streamed => listener.into_streamed_response(),
+        First::Partial => listener.into_streamed_response(),
         First::Stream => listener.into_response(face.limits.beat),
     })
 }

@@ -15,7 +15,7 @@ use regrow_protocol::frame::Parts;
 use tokio::time::Instant;
 
 pub(super) use self::streamed::CallStream;
-use self::streamed::Streamed;
+use self::streamed::PartialResponse;
 use super::connections::Slot;
 use super::memory::{Account, OutgoingLine, Reader};
 use super::unread_limit::UnreadLimit;
@@ -68,7 +68,7 @@ struct StreamState {
     listeners: u64,
     waker: Option<Waker>,
     /// The response, if the client is given that while it arrives.
-    streamed: Option<Streamed>,
+    streamed: Option<PartialResponse>,
     end: Option<End>,
     /// When a client last listened.
     left: Instant,
@@ -116,7 +116,7 @@ pub(super) enum First {
     /// The answer, with nothing before it, and its code if it is an error.
     Answer(Parts, Option<i64>),
     /// The same, while it arrives.
-    Streamed,
+    Partial,
     /// More than that.
     Stream,
 }
@@ -281,7 +281,7 @@ impl ReplyStream {
     pub(super) fn poll_first(&self, cx: &mut Context<'_>) -> Poll<First> {
         let mut state = self.state();
         match (state.end, state.events.len()) {
-            (_, 0) if state.streamed().is_some() => Poll::Ready(First::Streamed),
+            (_, 0) if state.streamed().is_some() => Poll::Ready(First::Partial),
             (Some(End { answered: true, code }), 1) if let Some(event) = state.events.pop_front() => {
                 state.sent = event.number + 1;
                 state.unread -= event.size();

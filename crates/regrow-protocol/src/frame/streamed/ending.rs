@@ -1,4 +1,4 @@
-//! How a response ends whose rest will not come.
+//! Completes a response whose rest will not come.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -7,8 +7,8 @@ use super::StreamedResponse;
 use crate::frame::Frame;
 
 impl StreamedResponse {
-    /// The rest of the message, so that all of it says this: what has come of the content, then that of the error, and that the tool failed.
-    /// None if it cannot say that any more, or the error is not told as a result.
+    /// The rest of the message, so that all of it says this: the content that has arrived, then that of the error, and that the tool failed.
+    /// None if it can no longer say that, or if the error is no tool result.
     pub fn end_as(mut self, error: &Frame) -> Option<Bytes> {
         if !self.has_result || self.grammar.depth() == 0 {
             return None;

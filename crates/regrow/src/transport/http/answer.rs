@@ -13,7 +13,7 @@ use super::http_exchange::HttpExchange;
 use super::link::HttpLink;
 use super::response::{Content, Response};
 use super::stream;
-use super::streamed::{LONG, Streamed, growing};
+use super::streamed::{LONG, ResponseReader, growing};
 use crate::transport::{Receipt, no_stream};
 
 /// More is not set aside before it has come.
@@ -95,7 +95,7 @@ async fn body(
             body.extend_from_slice(&chunk);
             if body.len() >= LONG && mem::take(&mut may_stream) {
                 let start = body.split().freeze();
-                if let Some(streamed) = Streamed::begin(link, http_exchange, start.clone()) {
+                if let Some(streamed) = ResponseReader::begin(link, http_exchange, start.clone()) {
                     drop(start);
                     return Box::pin(streamed.body(response)).await.map(|()| None);
                 }

@@ -15,7 +15,7 @@ use super::http_exchange::HttpExchange;
 use super::link::HttpLink;
 use super::request::{HttpReply, LAST_EVENT_ID, Outgoing, PROTOCOL_VERSION, SESSION_ID};
 use super::response::{Content, Response};
-use super::streamed::{LONG, Streamed};
+use super::streamed::{LONG, ResponseReader};
 use crate::transport::{ExchangeHandler, Receipt};
 use crate::turn::Turn;
 
@@ -121,7 +121,7 @@ pub(super) async fn until(
         if events.data_len() >= LONG
             && let Some((http_exchange, is_streamed)) = long.take()
             && let Some(start) = events.message_so_far()
-            && let Some(streamed) = Streamed::begin(link, http_exchange, Bytes::copy_from_slice(start))
+            && let Some(streamed) = ResponseReader::begin(link, http_exchange, Bytes::copy_from_slice(start))
         {
             *is_streamed = true;
             events.take_data();

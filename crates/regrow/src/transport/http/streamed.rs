@@ -17,7 +17,7 @@ use crate::transport::{ResponseStream, StreamEnd};
 pub(super) const LONG: usize = 1 << 20;
 
 /// A response on its way to its caller.
-pub(super) struct Streamed<'a> {
+pub(super) struct ResponseReader<'a> {
     link: &'a HttpLink,
     http_exchange: &'a HttpExchange,
     to: Arc<dyn ResponseStream>,
@@ -25,16 +25,16 @@ pub(super) struct Streamed<'a> {
     bytes: usize,
 }
 
-impl<'a> Streamed<'a> {
+impl<'a> ResponseReader<'a> {
     /// A response that began so. None if it must be read whole.
     pub(super) fn begin(
         link: &'a HttpLink,
         http_exchange: &'a HttpExchange,
         start: Bytes,
-    ) -> Option<Streamed<'a>> {
+    ) -> Option<ResponseReader<'a>> {
         let bytes = start.len();
         let to = http_exchange.handler.begin_stream(http_exchange.request.as_ref()?, start)?;
-        Some(Streamed { link, http_exchange, to, bytes })
+        Some(ResponseReader { link, http_exchange, to, bytes })
     }
 
     /// The rest of a body.

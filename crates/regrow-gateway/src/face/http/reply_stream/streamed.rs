@@ -1,4 +1,4 @@
-//! A long response that the client is given while it arrives. It is the last message of its stream.
+//! A long response that is passed on to the client while it arrives. It is the last message of its stream.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -17,7 +17,7 @@ use crate::shares::BytePermit;
 const WINDOW: usize = 256 << 10;
 
 /// See the head of this file.
-pub(super) struct Streamed {
+pub(super) struct PartialResponse {
     /// The number of its event, and who listens to it; nobody if there is no room for it.
     number: u64,
     listener: Option<u64>,
@@ -39,11 +39,11 @@ pub(super) struct Streamed {
 enum StreamedEnd {
     /// All of it has come, or it ends as the error that became of its call.
     Whole,
-    /// It cannot be ended well.
+    /// It cannot be completed.
     Broken,
 }
 
-impl Streamed {
+impl PartialResponse {
     fn size(&self) -> usize {
         self.pieces.iter().map(Bytes::len).sum()
     }
@@ -71,7 +71,7 @@ impl Streamed {
         }
     }
 
-    /// The call has ended so.
+    /// The call has ended with this answer.
     fn finish(&mut self, answer: Option<OutgoingLine>) {
         let rest = self.response.take().and_then(|response| {
             let error = Frame::parse(answer?.message.into_line()).ok()?;
@@ -86,12 +86,12 @@ impl Streamed {
 
 impl StreamState {
     /// The response that is streamed to the client that listens.
-    pub(super) fn streamed(&mut self) -> Option<&mut Streamed> {
+    pub(super) fn streamed(&mut self) -> Option<&mut PartialResponse> {
         let listener = self.listener;
         self.streamed.as_mut().filter(|streamed| listener.is_some() && streamed.listener == listener)
     }
 
-    /// The call has ended so. Returns the answer if that is still to be told.
+    /// The call has ended with this answer. Returns it if the client still needs it.
     pub(super) fn finish_streamed(&mut self, answer: Option<OutgoingLine>) -> Option<OutgoingLine> {
         match self.streamed() {
             Some(streamed) => {
@@ -132,7 +132,7 @@ impl ReplyStream {
         let listener = state.listener.filter(|_| permit.is_some());
         let number = state.next;
         state.next += 1;
-        state.streamed = Some(Streamed {
+        state.streamed = Some(PartialResponse {
             number,
             listener,
             response: Some(response),
@@ -168,7 +168,7 @@ impl ReplyStream {
         }
     }
 
-    /// Nothing more comes. The client is told the end when the call has ended.
+    /// Nothing more comes. The client gets the end when the call has ended.
     fn complete_streamed(&self) -> Result<bool, StreamEnd> {
         let mut state = self.state();
         let streamed = state.streamed().ok_or(StreamEnd::Gone)?;

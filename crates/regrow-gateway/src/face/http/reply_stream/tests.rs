@@ -221,7 +221,7 @@ mod streamed {
     #[test]
     fn its_end_is_told_when_the_call_has_ended() {
         let (stream, call, listener) = begun();
-        assert!(matches!(first(&stream), Poll::Ready(First::Streamed)));
+        assert!(matches!(first(&stream), Poll::Ready(First::Partial)));
         assert!(!stream.push(line("late"), Weight::Needed), "it is the last message");
         assert!(stream.has_ended());
         call.push(line(END)).unwrap();
