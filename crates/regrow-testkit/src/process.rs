@@ -1,6 +1,6 @@
 //! A process that exists only in simulated time: it exits, ignores signals and leaves bytes unread.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -176,6 +176,16 @@ impl Input for Stdin {
 impl AsyncWrite for Stdin {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let taken = std::task::ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
+        self.accepted += taken as u64;
+        Poll::Ready(Ok(taken))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let taken = std::task::ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, slices))?;
         self.accepted += taken as u64;
         Poll::Ready(Ok(taken))
     }

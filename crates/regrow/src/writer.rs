@@ -1,16 +1,18 @@
 //! Lines on their way into a stream: written at once where the stream takes them, kept in order where it does not.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Buf, Bytes};
-use regrow_protocol::frame::{Edit, Frame};
+use bytes::Bytes;
+use regrow_protocol::frame::{Edit, Frame, Parts};
 use tokio::io::AsyncWrite;
 
 /// A shorter line is copied to the others, and leaves with them in one write.
 const SHORT: usize = 16 << 10;
+/// More parts of a line than this leave in several writes. A response has three: up to its id, the id, and the rest.
+const MOST_PARTS: usize = 4;
 /// At most this many bytes are kept where more lines follow at once.
 const CORKED: usize = 64 << 10;
 
@@ -39,7 +41,7 @@ struct Line<K> {
     left: usize,
     begun: bool,
     /// Its bytes, unless it is short.
-    long: Option<Bytes>,
+    long: Option<Parts>,
 }
 
 impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
@@ -89,7 +91,7 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
             self.short.extend_from_slice(&line);
             self.note(key, line.len(), None);
         } else {
-            self.note(key, line.len(), Some(line));
+            self.note(key, line.len(), Some(line.into()));
         }
     }
 
@@ -99,12 +101,14 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
             let before = self.short.len();
             message.append_with(edits, &mut self.short);
             self.note(key, self.short.len() - before, None);
+        } else if let Some(parts) = message.line_parts(edits) {
+            self.note(key, parts.len(), Some(parts));
         } else {
             self.add(key, message.with(edits));
         }
     }
 
-    fn note(&mut self, key: K, left: usize, long: Option<Bytes>) {
+    fn note(&mut self, key: K, left: usize, long: Option<Parts>) {
         self.queued += left;
         self.queue.push_back(Line { key, left, begun: false, long });
     }
@@ -173,14 +177,20 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
     ) -> Poll<io::Result<()>> {
         self.gathering = false;
         while let Some(first) = self.queue.front() {
-            let bytes = match &first.long {
-                Some(long) => long,
+            let stream = Pin::new(&mut self.stream);
+            let taken = match &first.long {
+                Some(long) => {
+                    let mut slices = [IoSlice::new(&[]); MOST_PARTS];
+                    slices.iter_mut().zip(long.slices()).for_each(|(to, part)| *to = IoSlice::new(part));
+                    stream.poll_write_vectored(cx, &slices)
+                }
                 None => {
                     let together = self.queue.iter().take_while(|line| line.long.is_none());
-                    &self.short[self.taken..][..together.map(|line| line.left).sum()]
+                    let together = together.map(|line| line.left).sum();
+                    stream.poll_write(cx, &self.short[self.taken..][..together])
                 }
             };
-            let taken = match Pin::new(&mut self.stream).poll_write(cx, bytes) {
+            let taken = match taken {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(taken)) => taken,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -244,6 +254,7 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use regrow_protocol::frame::RawId;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Wake;
@@ -395,6 +406,42 @@ mod tests {
         assert_eq!(String::from_utf8(read).unwrap(), expected);
         assert_eq!(begun, [('a', 0), ('c', 4), ('f', 5 + SHORT as u64)]);
         assert_eq!(writer.queued(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_long_message_leaves_with_its_new_id_whole_and_in_its_place() {
+        let text = "x".repeat(2 * SHORT);
+        for message in [
+            format!(r#"{{"jsonrpc":"2.0","id":5,"result":"{text}"}}"#),
+            format!(r#"{{"result":"{text}","id":5}}"#),
+            format!("{{\n\"result\":\"{text}\",\r\n\"id\":5}}"),
+        ] {
+            let frame = Frame::parse(message.clone().into()).unwrap();
+            for room in [1, 7, 30, SHORT, 3 * SHORT] {
+                let (near, mut far) = duplex(room);
+                let mut writer = LineWriter::new(near);
+                let mut begun = vec![];
+                push(&mut writer, 'a', "one\n", &mut begun).unwrap();
+                writer.add_edited('b', &frame, [Edit::Id(&RawId::from(12345))]);
+                writer.add_edited('c', &frame, [Edit::Id(&RawId::from(6))]);
+                push(&mut writer, 'd', "two\n", &mut begun).unwrap();
+                writer.revoke('c'); // Unless it has begun.
+                let one_line = message.replace(['\r', '\n'], " ");
+                let mut expected = format!("one\n{}\n", one_line.replace(":5", ":12345"));
+                if begun.iter().any(|(key, _)| *key == 'c') {
+                    expected += &(one_line.replace(":5", ":6") + "\n");
+                }
+                expected += "two\n";
+                let mut read = vec![0; expected.len()];
+                let flushing =
+                    std::future::poll_fn(|cx| writer.poll_flush(cx, |key, at| begun.push((key, at))));
+                let (_, flushed) = tokio::join!(far.read_exact(&mut read), flushing);
+                flushed.unwrap();
+                assert!(read == expected.as_bytes(), "room for {room}: {}", &message[..20]);
+                assert_eq!((writer.queued(), writer.accepted()), (0, expected.len() as u64));
+                assert_eq!(begun[1], ('b', 4));
+            }
+        }
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! A message in parts, so that a long one gets another id without being copied.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use super::rewrite::Edit;
 use super::span::Span;
@@ -9,8 +9,8 @@ use super::{Frame, build};
 /// A shorter stretch of a message is copied: that costs less than a part of its own.
 const LONG: usize = 16 << 10;
 
-/// A message as it is written where its length tells its end, as in the body of an HTTP request. None of its parts is empty, and a short message is
-/// one part.
+/// A message as it is written: as a line, or where its length tells its end, as in the body of an HTTP request. None of its parts is empty, and a
+/// short message is one part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     first: Bytes,
@@ -21,12 +21,22 @@ impl Frame {
     /// A long message with these values replaced. What lies between them is not copied, and keeps its line breaks. None where all would have to be
     /// copied, or nothing is replaced.
     pub fn parts<const N: usize>(&self, edits: [Edit<'_>; N]) -> Option<Parts> {
+        self.spliced_parts(edits, b"")
+    }
+
+    /// The same as one line. None where it has line breaks, too.
+    pub fn line_parts<const N: usize>(&self, edits: [Edit<'_>; N]) -> Option<Parts> {
+        let has_breaks = || memchr::memchr2(b'\n', b'\r', &self.bytes).is_some();
+        if self.bytes.len() < LONG || has_breaks() { None } else { self.spliced_parts(edits, b"\n") }
+    }
+
+    fn spliced_parts<const N: usize>(&self, edits: [Edit<'_>; N], end: &[u8]) -> Option<Parts> {
         if self.bytes.len() < LONG {
             return None;
         }
-        let end = Span::new(self.bytes.len(), self.bytes.len());
+        let last = (Span::new(self.bytes.len(), self.bytes.len()), end);
         let (mut parts, mut short, mut done) = (vec![], vec![], 0);
-        for (span, new) in self.splices(edits).into_iter().chain([(end, &[][..])]) {
+        for (span, new) in self.splices(edits).into_iter().chain([last]) {
             let between = done..span.range().start;
             if between.len() < LONG {
                 short.extend_from_slice(&self.bytes[between]);
@@ -51,6 +61,20 @@ impl Parts {
     /// Whether all parts were taken.
     pub fn is_empty(&self) -> bool {
         self.first.is_empty()
+    }
+
+    /// The parts, each as a slice.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(&self.first).chain(&self.rest).map(|part| &part[..])
+    }
+
+    /// So many bytes of it have been written.
+    pub fn advance(&mut self, mut written: usize) {
+        while written >= self.first.len() && !self.is_empty() {
+            written -= self.first.len();
+            self.next();
+        }
+        self.first.advance(written);
     }
 
     /// The message in one piece and as one line. Only one of several parts is copied.
@@ -109,6 +133,10 @@ mod tests {
         assert!(parts.clone().all(|part| !part.is_empty()), "{hint}");
         let without_breaks = String::from_utf8(all).unwrap().replace(['\r', '\n'], " ") + "\n";
         assert!(line == without_breaks, "{hint}");
+        let has_breaks = frame.bytes().iter().any(|byte| matches!(byte, b'\r' | b'\n'));
+        let of_line = frame.line_parts(edits);
+        assert_eq!(of_line.is_none(), has_breaks, "{hint}");
+        assert!(of_line.is_none_or(|parts| parts.slices().collect::<Vec<_>>().concat() == line), "{hint}");
         let count = parts.clone().count();
         assert!(parts.into_line() == line, "{hint}");
         count
@@ -131,6 +159,17 @@ mod tests {
                 let id = RawId::parse(id.as_bytes()).unwrap();
                 assert_eq!(check(&message, [Edit::Id(&id)]), count, "{}", &message[..60]);
             }
+        }
+    }
+
+    #[test]
+    fn what_has_been_written_of_it_is_left_out() {
+        let parts: Parts = ["one", "two", "three"].map(Bytes::from).into_iter().collect();
+        for written in 0..=parts.len() {
+            let mut rest = parts.clone();
+            rest.advance(written);
+            assert_eq!(rest.slices().collect::<Vec<_>>().concat(), &b"onetwothree"[written..]);
+            assert_eq!((rest.len(), rest.is_empty()), (11 - written, written == 11));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The pipes to and from a server: our ends, read and written without blocking.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -47,18 +47,38 @@ impl Writer {
         set_nonblocking(&end)?;
         Ok(Writer { end: Some(system::watched(end, Interest::WRITABLE)?) })
     }
-}
 
-impl AsyncWrite for Writer {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_with(
+        &self,
+        cx: &mut Context<'_>,
+        write: impl Fn(&OwnedFd) -> rustix::io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
         let Some(end) = &self.end else { return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())) };
         loop {
-            match rustix::io::write(end.get_ref(), bytes) {
+            match write(end.get_ref()) {
                 Err(Errno::AGAIN) => ready!(end.poll_write_ready(cx))?.clear_ready(),
                 Err(Errno::INTR) => {}
                 written => return Poll::Ready(Ok(written?)),
             }
         }
+    }
+}
+
+impl AsyncWrite for Writer {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_with(cx, |end| rustix::io::write(end, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_with(cx, |end| rustix::io::writev(end, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
