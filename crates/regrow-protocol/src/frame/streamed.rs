@@ -20,6 +20,8 @@ use super::RawId;
 const MAX_MEMBERS: usize = 64;
 /// So much may stand between two members, the name of the second included.
 const MAX_HELD: usize = 4096;
+/// No piece of a tail grows beyond this.
+const TAIL_PIECE: usize = 64 << 10;
 /// Clients check it against the schema of the tool, so they get all of it or nothing.
 const STRUCTURED_CONTENT: &[u8] = b"\"structuredContent\"";
 
@@ -51,7 +53,8 @@ pub struct StreamedResponse {
 /// What is passed on only once all is complete: the message from its structured content on, or from the end of its result. Until then an
 /// error can be added to what stands before it.
 struct Tail {
-    bytes: Vec<u8>,
+    /// In pieces, because a long one that grew would be copied again and again.
+    pieces: Vec<Vec<u8>>,
     has_version: bool,
     has_id: bool,
     /// How many members of the result.
@@ -85,6 +88,15 @@ impl Reading<'_> {
     fn up_to(&mut self, end: usize) -> Bytes {
         let begin = mem::replace(&mut self.given, end);
         self.piece.slice(begin..end)
+    }
+}
+
+impl Tail {
+    fn push(&mut self, bytes: &[u8]) {
+        match self.pieces.last_mut().filter(|last| last.len() + bytes.len() <= TAIL_PIECE) {
+            Some(last) => last.extend_from_slice(bytes),
+            None => self.pieces.push(bytes.to_vec()),
+        }
     }
 }
 
@@ -218,7 +230,7 @@ impl StreamedResponse {
                     self.begin_tail();
                 } else if depth == 0 {
                     self.give(reading.up_to(end), out);
-                    out.extend(self.tail.take().map(|tail| tail.bytes.into()));
+                    out.extend(self.tail.take().into_iter().flat_map(|tail| tail.pieces).map(Bytes::from));
                 }
             }
             (Token::End, _) => {
@@ -237,15 +249,15 @@ impl StreamedResponse {
     /// Passes this on, unless it belongs to the tail.
     fn give(&mut self, bytes: Bytes, out: &mut VecDeque<Bytes>) {
         match &mut self.tail {
-            Some(tail) => tail.bytes.extend_from_slice(&bytes),
-            None if bytes.is_empty() => {}
+            _ if bytes.is_empty() => {}
+            Some(tail) => tail.push(&bytes),
             None => out.push_back(bytes),
         }
     }
 
     fn begin_tail(&mut self) {
         self.tail.get_or_insert(Tail {
-            bytes: vec![],
+            pieces: vec![],
             has_version: self.has_version,
             has_id: self.has_id,
             names: self.names.len(),
