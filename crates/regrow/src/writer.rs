@@ -14,7 +14,7 @@ const SHORT: usize = 16 << 10;
 /// A longer message is not copied to get another id, to save memory. For shorter ones a copy takes less time: the kernel writes what starts on a
 /// boundary faster to a pipe.
 const LARGE: usize = 256 << 10;
-/// More parts of a line than this leave in several writes. A response has three: up to its id, the id, and the rest.
+/// A line with more parts than this leaves in several writes. One with a new id has four at most.
 const MOST_PARTS: usize = 4;
 /// At most this many bytes are kept where more lines follow at once.
 const CORKED: usize = 64 << 10;
