@@ -26,7 +26,7 @@ const TAIL_PIECE: usize = 64 << 10;
 const STRUCTURED_CONTENT: &[u8] = b"\"structuredContent\"";
 
 /// The response to a tool call, read in pieces. Each piece is passed on at once, except for what could not be completed as an error: half of
-/// a character, the name of a member whose value has not begun, the id, and the [tail](Tail).
+/// a character, the name of a member whose value has not begun, the id, and the `Tail`.
 pub struct StreamedResponse {
     /// The server's id for the call, and that of the caller, which stands for it.
     expected: RawId,
