@@ -3,12 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use regrow::core::Manner;
 use regrow_gateway::Gateway;
 use regrow_gateway::audit::Audit;
 use regrow_gateway::config::Secret;
-use regrow_gateway::face::http::{self, AllowUsers, Bound, ClientLimits, Options, Tls};
+use regrow_gateway::face::http::{self, AllowUsers, Bound, ClientLimits, Options, Parting, Tls};
 use regrow_gateway::operate;
 use regrow_gateway::shares::Shares;
 use tokio::sync::oneshot;
@@ -19,6 +20,12 @@ use super::{progress, style};
 use crate::DONE;
 use crate::arguments::{Serve, Users};
 use crate::running::{self, Announced, OperatorToken, Running};
+
+/// After the calls in flight have had their time: to end the servers, and to tell clients what became of their calls.
+const END: Duration = Duration::from_secs(3);
+
+/// For errors of calls to reach their clients, if the gateway must stop at once.
+const LAST_BYTES: Duration = Duration::from_secs(1);
 
 /// Listens, or says what is wrong and what to do about it. Besides the token of `--admin-token-env`, the gateway accepts one that it
 /// generates for the commands of its user on this machine. So the former, which may live long, is never written down.
@@ -96,16 +103,15 @@ pub(super) async fn serve(
     let (stop, stopped) = oneshot::channel();
     let stopped = async { stopped.await.unwrap_or_default() };
     let admit = Arc::new(gateway.clone());
-    let gone = {
+    let end_servers = {
         let gateway = gateway.clone();
-        // The face lets answers finish first; then nobody needs the servers.
-        async move {
+        async move |manner| {
             let tell = |name: &str, left| tracing::info!(server = name, "ended; {left} left");
-            gateway.shutdown(Manner::Planned, tell).await;
+            gateway.shutdown(manner, tell).await;
         }
     };
     let pages = operate::routes(Arc::new(gateway.clone()));
-    let serving = tokio::spawn(bound.serve(admit, pages, stopped, gone));
+    let mut serving = tokio::spawn(bound.serve(admit, pages, stopped, end_servers));
     {
         let mut overseen = std::pin::pin!(overseer.oversee(&gateway));
         tokio::select! {
@@ -118,14 +124,24 @@ pub(super) async fn serve(
     tracing::info!("shutting down: no new calls; those in flight have {:?} to finish", options.drain_timeout);
     gateway.close();
     let _ = stop.send(()); // Unless it has ended on its own.
-    tokio::select! {
+    let is_over = tokio::select! {
         biased;
-        ended = timeout(options.drain_timeout, serving) => if ended.is_err() {
-            tracing::warn!("not all calls ended in time");
-        },
-        () = overseer.told_again() => tracing::info!("second signal: stopping at once"),
-    }
+        ended = timeout(options.drain_timeout + END, &mut serving) => {
+            if !matches!(ended, Ok(Ok(Parting { unanswered: 0 }))) {
+                tracing::warn!("not all calls ended in time");
+            }
+            ended.is_ok()
+        }
+        () = overseer.told_again() => {
+            tracing::info!("second signal: stopping at once");
+            false
+        }
+    };
     gateway.shutdown(Manner::Told, |_, _| {}).await;
+    if !is_over {
+        // Calls in flight have failed. Clients that do not read that soon will not.
+        let _ = timeout(LAST_BYTES, serving).await;
+    }
     drop(announced);
     Ok(DONE)
 }

@@ -5,15 +5,24 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::client::{PATIENCE, is_failure, text};
+use crate::client::{PATIENCE, fault, text};
 use crate::evidence::{children_of, command_line, slack, wait_until};
-use crate::guest::{ERAS, Era, Guest};
+use crate::guest::{Begun, ERAS, Era, Guest};
 use crate::house::{House, Place, chaos, remote};
 use crate::wire::Wire;
 
 fn position(house: &House, part: &str) -> usize {
     let log = house.log();
     log.iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("no {part:?} in {log:#?}"))
+}
+
+/// The call has ended because its connection was closed.
+fn assert_closed(call: &mut Begun, delivery: &str) {
+    let head = call.head();
+    let messages = call.wire.messages(&head);
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    let fault = fault(&messages[0]);
+    assert_eq!((&fault["kind"], &fault["delivery"]), (&json!("closed"), &json!(delivery)), "{fault}");
 }
 
 #[test]
@@ -58,7 +67,7 @@ fn scenario_57_told_to_end_it_takes_nobody_in_any_more() {
     house.wait_for_tools("one");
     let mut guest = Guest::of(&house, Era::Modern);
     let mut existing = Guest::of(&house, Era::Legacy);
-    let _call = guest.begin_call("hang", json!({}));
+    let mut call = guest.begin_call("hang", json!({}));
     assert!(place.journal("one").wait(PATIENCE, |journal| journal.runs("hang") == 1));
     let mut early = Wire::connect(house.address);
     assert_eq!(early.ask("GET", "/readyz", &[], "").0.status, 200);
@@ -76,6 +85,7 @@ fn scenario_57_told_to_end_it_takes_nobody_in_any_more() {
     assert_eq!((head.status, head.header("retry-after")), (503, Some("5")), "{body}");
     // Told once more, it does not wait for the call.
     house.signal(Signal::TERM);
+    assert_closed(&mut call, "unknown");
     let (code, took) = house.wait_for_exit();
     assert_eq!(code, Some(0), "{}", house.log().join("\n"));
     assert!(took < Duration::from_secs(8) + slack(), "{took:?}");
@@ -83,24 +93,60 @@ fn scenario_57_told_to_end_it_takes_nobody_in_any_more() {
 }
 
 #[test]
-fn calls_that_do_not_end_are_failed_when_the_time_is_over_and_nobody_is_left() {
-    let place = Place::new([("one", chaos("ignore-eof ignore-term refuse-discover helper"))])
+fn a_call_that_waits_for_its_turn_is_failed_as_well() {
+    let place = Place::new([("one", chaos("refuse-discover").option("concurrency", 1))])
         .options(&["--drain-timeout", "1s"]);
     let mut house = place.start();
     house.wait_for_tools("one");
-    let mut guest = Guest::of(&house, Era::Modern);
-    let mut call = guest.begin_call("hang", json!({}));
-    assert!(place.journal("one").wait(PATIENCE, |journal| journal.runs("hang") == 1));
-    let began = Instant::now();
+    let mut guest = Guest::of(&house, Era::Legacy);
+    let [mut runs, mut waits] = [(); 2].map(|()| guest.begin_call("hang", json!({})));
+    house.wait_where("one", "a call waits", |status| status["queue"] == 1);
     house.signal(Signal::TERM);
-    // It is told what happened, or its connection ends; it does not hang.
-    let head = call.head();
-    let said = call.wire.messages(&head);
-    assert!(said.iter().all(is_failure), "{said:?}");
-    let (code, _) = house.wait_for_exit();
-    assert_eq!(code, Some(0), "{}", house.log().join("\n"));
-    assert!(began.elapsed() < Duration::from_secs(15) + slack(), "{:?}", began.elapsed());
-    house.marked.assert_none_left(Duration::from_secs(5));
+    assert_closed(&mut runs, "unknown");
+    assert_closed(&mut waits, "not-sent");
+    house.wait_for_exit();
+}
+
+#[test]
+fn told_twice_to_end_it_still_says_what_became_of_calls() {
+    let (far, near) = (Place::new([("plain", chaos(""))]), Place::new([]));
+    let far_house = far.start();
+    far_house.wait_for_tools("plain");
+    near.configure([("far", remote(&format!("{}/mcp", far_house.url())))]);
+    for era in ERAS {
+        let mut house = near.start();
+        house.wait_for_tools("far");
+        let mut guest = Guest::of(&house, era);
+        let mut call = guest.begin_call("hang", json!({}));
+        house.wait_where("far", "a call in flight", |status| status["inFlight"] == 1);
+        house.signal(Signal::TERM);
+        house.wait_for_log("shutting down");
+        house.signal(Signal::TERM);
+        assert_closed(&mut call, "unknown");
+        assert_eq!(house.wait_for_exit().0, Some(0), "{}", house.log().join("\n"));
+    }
+}
+
+#[test]
+fn calls_that_do_not_end_are_failed_when_the_time_is_over_and_nobody_is_left() {
+    for era in ERAS {
+        for sessions in ["shared", "private"] {
+            let server = chaos("ignore-eof ignore-term refuse-discover helper").option("sessions", sessions);
+            let place = Place::new([("one", server)]).options(&["--drain-timeout", "1s"]);
+            let mut house = place.start();
+            house.wait_for_tools("one");
+            let mut guest = Guest::of(&house, era);
+            let mut call = guest.begin_call("hang", json!({}));
+            assert!(place.journal("one").wait(PATIENCE, |journal| journal.runs("hang") == 1));
+            let began = Instant::now();
+            house.signal(Signal::TERM);
+            assert_closed(&mut call, "unknown");
+            let (code, _) = house.wait_for_exit();
+            assert_eq!(code, Some(0), "{}", house.log().join("\n"));
+            assert!(began.elapsed() < Duration::from_secs(15) + slack(), "{:?}", began.elapsed());
+            house.marked.assert_none_left(Duration::from_secs(5));
+        }
+    }
 }
 
 #[test]

@@ -75,6 +75,7 @@ async fn a_shutdown_waits_no_longer_than_its_limit() {
     assert!(calling.head().await.is_stream());
     let began = tokio::time::Instant::now();
     world.shut_down();
+    world.servers.take();
     assert_eq!(calling.event().await, None);
     let house = world.house.clone();
     assert_eq!(world.parting().await, Parting { unanswered: 1 });

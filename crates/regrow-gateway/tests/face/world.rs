@@ -57,7 +57,7 @@ impl World {
             let gone = async move {
                 let _: Result<(), _> = gone.await;
             };
-            bound.serve(admit, more, ends, gone).await
+            bound.serve(admit, more, ends, |_| gone).await
         });
         World { house, address, face_stats, shutdown: Some(shutdown), servers: Some(servers), served }
     }

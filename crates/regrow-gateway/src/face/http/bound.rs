@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use regrow::ErrorStyle;
+use regrow::core::Manner;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -72,17 +73,17 @@ impl Bound {
         self
     }
 
-    /// Serves until `shutdown` resolves, and then as long as answers need, within their limit. Nobody is left without an answer
-    /// before `gone` resolves, which is polled when the answers are there: until then new requests are refused.
+    /// Serves until `shutdown` resolves, and then as long as answers need, within their limit. Then `end_servers` ends the servers, planned if
+    /// all calls are answered: otherwise it must make those in flight fail, and their clients get that. Until then new requests are refused.
     ///
     /// `more` are the operator's pages: the same guards stand before them, and a request to `/livez` and `/readyz` need not be anybody's. Their
     /// requests have a [`Principal`](crate::admit::Principal) as an extension, which those two may lack.
-    pub async fn serve(
+    pub async fn serve<E: Future<Output = ()>>(
         self,
         admit: Arc<dyn Admit>,
         more: Router,
         shutdown: impl Future<Output = ()>,
-        gone: impl Future<Output = ()>,
+        end_servers: impl FnOnce(Manner) -> E,
     ) -> Parting {
         let Bound {
             listeners, acceptor, peers, guard, sse, style, limits, shares, face_stats, threads, ..
@@ -104,8 +105,14 @@ impl Bound {
         face.close();
         door.open_until(&late, answered(&face, graceful)).await;
         let unanswered = face.face_stats.counts().calls;
-        face.end();
-        door.open_until(&late, gone).await;
+        if unanswered == 0 {
+            face.end();
+            door.open_until(&late, end_servers(Manner::Planned)).await;
+        } else {
+            // Clients stay to get the errors of their calls.
+            door.open_until(&late, end_servers(Manner::Told)).await;
+            face.end();
+        }
         door.close(late).await;
         Parting { unanswered }
     }
