@@ -22,6 +22,7 @@ const MAX_MEMBERS: usize = 64;
 const MAX_HELD: usize = 4096;
 /// No piece of a tail grows beyond this.
 const TAIL_PIECE: usize = 64 << 10;
+const CONTENT: &[u8] = b"\"content\"";
 /// Clients check it against the schema of the tool, so they get all of it or nothing.
 const STRUCTURED_CONTENT: &[u8] = b"\"structuredContent\"";
 
@@ -50,9 +51,10 @@ pub struct StreamedResponse {
     is_error: Option<bool>,
 }
 
-/// What is passed on only once all is complete: the message from its structured content on, or from the end of its result. Until then an
-/// error can be added to what stands before it.
+/// What is passed on only once all is complete: the message from the end of its content on, or from its structured content, or from the end of
+/// its result, whichever comes first. Until then an error can be added to what stands before it.
 struct Tail {
+    begins: TailBegins,
     /// In pieces, because a long one that grew would be copied again and again.
     pieces: Vec<Vec<u8>>,
     has_version: bool,
@@ -60,6 +62,12 @@ struct Tail {
     /// How many members of the result.
     names: usize,
     is_error: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TailBegins {
+    AtEndOfContent { is_empty: bool },
+    InResult,
 }
 
 /// A member of the message.
@@ -196,6 +204,7 @@ impl StreamedResponse {
         out: &mut VecDeque<Bytes>,
     ) -> Result<(), NotAResponse> {
         let begin = reading.at;
+        let is_empty = self.grammar.is_empty();
         let (read, token) = self.grammar.read(&reading.piece[begin..])?;
         let end = begin + read;
         match (token, self.grammar.depth()) {
@@ -225,9 +234,13 @@ impl StreamedResponse {
             (Token::Close, depth) => {
                 let held = self.held.take().unwrap_or_default();
                 self.give(held.into(), out);
-                if depth == 1 && self.tail.is_none() {
+                let ends_content = depth == 2 && reading.piece[begin] == b']' && self.is_in(CONTENT);
+                if ends_content {
                     self.give(reading.up_to(begin), out);
-                    self.begin_tail();
+                    self.begin_tail(TailBegins::AtEndOfContent { is_empty });
+                } else if depth == 1 {
+                    self.give(reading.up_to(begin), out);
+                    self.begin_tail(TailBegins::InResult);
                 } else if depth == 0 {
                     self.give(reading.up_to(end), out);
                     out.extend(self.tail.take().into_iter().flat_map(|tail| tail.pieces).map(Bytes::from));
@@ -255,8 +268,10 @@ impl StreamedResponse {
         }
     }
 
-    fn begin_tail(&mut self) {
+    /// From here on, unless it has begun before.
+    fn begin_tail(&mut self, begins: TailBegins) {
         self.tail.get_or_insert(Tail {
+            begins,
             pieces: vec![],
             has_version: self.has_version,
             has_id: self.has_id,
@@ -285,7 +300,7 @@ impl StreamedResponse {
             name if depth == 2 && is_plain(name) && self.names.len() < MAX_MEMBERS => {
                 let name: Box<[u8]> = name.into();
                 if *name == *STRUCTURED_CONTENT {
-                    self.begin_tail();
+                    self.begin_tail(TailBegins::InResult);
                 }
                 self.names.push(name);
             }

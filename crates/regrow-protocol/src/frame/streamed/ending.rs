@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::StreamedResponse;
+use super::{CONTENT, StreamedResponse, TailBegins};
 use crate::frame::Frame;
 
 impl StreamedResponse {
@@ -16,7 +16,10 @@ impl StreamedResponse {
         if let Some(tail) = self.tail.take() {
             (self.has_version, self.has_id, self.is_error) = (tail.has_version, tail.has_id, tail.is_error);
             self.names.truncate(tail.names);
-            self.grammar.reopen(self.names.is_empty());
+            match tail.begins {
+                TailBegins::AtEndOfContent { is_empty } => self.grammar.reopen_content(is_empty),
+                TailBegins::InResult => self.grammar.reopen_result(self.names.is_empty()),
+            }
         } else if self.held.is_some() {
             self.grammar.take_back(self.names.is_empty());
         }
@@ -30,7 +33,7 @@ impl StreamedResponse {
         while self.grammar.depth() > 0 {
             self.grammar.complete(&mut rest);
             match self.grammar.depth() {
-                3 if self.is_in(b"\"content\"") && !self.grammar.in_object() => {
+                3 if self.is_in(CONTENT) && !self.grammar.in_object() => {
                     for block in content.iter().filter_map(Value::as_array).flatten() {
                         self.grammar.add(block.to_string().as_bytes(), &mut rest);
                     }

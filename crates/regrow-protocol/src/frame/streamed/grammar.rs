@@ -97,6 +97,11 @@ impl Grammar {
         self.open.len()
     }
 
+    /// Whether nothing has come yet of the list that was just opened.
+    pub(super) fn is_empty(&self) -> bool {
+        self.place == Place::FirstItem
+    }
+
     /// Whether the innermost of them is an object.
     pub(super) fn in_object(&self) -> bool {
         self.open.last() == Some(&true)
@@ -278,9 +283,15 @@ impl Grammar {
     }
 
     /// As [`take_back`](Grammar::take_back), for an object in the outermost one: what has come since a value in it was not given on.
-    pub(super) fn reopen(&mut self, is_empty: bool) {
+    pub(super) fn reopen_result(&mut self, is_empty: bool) {
         self.open = vec![true, true];
         self.take_back(is_empty);
+    }
+
+    /// The same for a list in such an object.
+    pub(super) fn reopen_content(&mut self, is_empty: bool) {
+        self.open = vec![true, true, false];
+        self.place = if is_empty { Place::FirstItem } else { Place::Next };
     }
 }
 
