@@ -68,7 +68,7 @@ impl Parts {
         std::iter::once(&self.first).chain(&self.rest).map(|part| &part[..])
     }
 
-    /// So many bytes of it have been written.
+    /// Leaves out this many bytes, which have been written.
     pub fn advance(&mut self, mut written: usize) {
         while written >= self.first.len() && !self.is_empty() {
             written -= self.first.len();
