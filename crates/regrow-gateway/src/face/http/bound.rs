@@ -111,6 +111,9 @@ impl Bound {
         } else {
             // Clients stay to get the errors of their calls.
             door.open_until(&late, end_servers(Manner::Told)).await;
+            // Calls that waited for their turn fail after those that ran.
+            let answered = timeout(LAST_BYTES, face.face_stats.all_answered());
+            door.open_until(&late, async { drop(answered.await) }).await;
             face.end();
         }
         door.close(late).await;
