@@ -120,7 +120,7 @@ impl Messages {
         self.shared.count_message();
         self.shared.count_dropped_members(&frame);
         match frame.kind() {
-            Kind::Response { id } => self.response(id, &frame),
+            Kind::Response { id } => self.response(id, frame),
             Kind::Request { id, method } => match self.shared.inbox.auto_reply(method) {
                 Some(auto_reply) => self.reply_automatically(&id, auto_reply),
                 None => {
@@ -161,7 +161,7 @@ impl Messages {
         self.shared.post(Some(self.epoch), line);
     }
 
-    fn response(&self, id: Option<RawId>, frame: &Frame) {
+    fn response(&self, id: Option<RawId>, frame: Frame) {
         let call = id.as_ref().and_then(|id| self.call_id(id));
         let answered =
             call.and_then(|call| Some((call, self.shared.answer(self.epoch, call, !frame.is_error())?)));
@@ -178,7 +178,7 @@ impl Messages {
         let mut answer = None;
         if method == method::SUBSCRIPTIONS_LISTEN {
             self.shared.lock().stream_changed();
-            answer = frame::stream_end(frame, &pending.caller_id).and_then(|line| Frame::parse(line).ok());
+            answer = frame::stream_end(&frame, &pending.caller_id).and_then(|line| Frame::parse(line).ok());
         } else {
             if pending.request.has_task() {
                 self.shared.lock().remember_task(self.epoch, call, &pending);
@@ -187,10 +187,10 @@ impl Messages {
                 self.note(&pending.request, frame.result());
             }
         }
-        let caller = pending.caller;
-        pending.reply.end(Outcome::Answered(answer.unwrap_or_else(|| frame.clone())));
+        let (caller, length) = (pending.caller, frame.bytes().len());
+        pending.reply.end(Outcome::Answered(answer.unwrap_or(frame)));
         if let Caller::Client(client) = caller {
-            self.shared.inbox.answered(client, frame.bytes().len());
+            self.shared.inbox.answered(client, length);
         }
     }
 

@@ -60,12 +60,14 @@ fn tool_safety(shared: &Shared, request: &Frame) -> ToolSafety {
     if request.method() != Some(method::TOOLS_CALL) || request.has_task() {
         return ToolSafety::Unknown;
     }
-    let Some(name) = request.name() else { return ToolSafety::Unknown };
-    if shared.settings.is_safe_tool.as_ref().is_some_and(|is_safe| is_safe(&name)) {
-        ToolSafety::Declared
-    } else if shared.settings.policy.replay == Replay::Hints && shared.lock().memory.is_hinted(&name) {
-        ToolSafety::Hinted
-    } else {
-        ToolSafety::Unknown
+    let is_safe = shared.settings.is_safe_tool.as_ref();
+    let heeds_hints = shared.settings.policy.replay == Replay::Hints;
+    if is_safe.is_none() && !heeds_hints {
+        return ToolSafety::Unknown;
+    }
+    match request.name() {
+        Some(name) if is_safe.is_some_and(|is_safe| is_safe(&name)) => ToolSafety::Declared,
+        Some(name) if heeds_hints && shared.lock().memory.is_hinted(&name) => ToolSafety::Hinted,
+        _ => ToolSafety::Unknown,
     }
 }
