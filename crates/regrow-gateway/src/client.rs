@@ -169,8 +169,8 @@ impl Client {
 
     /// Remembers the URIs in a result of this server, where several servers may have them.
     fn note_links(&self, server: &str, result: &[u8]) {
-        let may_link = result.len() <= MAX_LINKING_RESULT && LINK.find(result).is_some();
-        if may_link && self.servers().len() > 1 {
+        let matters = self.servers.has_several(&self.state().record.scope);
+        if matters && result.len() <= MAX_LINKING_RESULT && LINK.find(result).is_some() {
             let result = answers::parsed(Some(result));
             self.state().record.links.remember(server, &result);
         }

@@ -62,6 +62,11 @@ impl ServerRegistry {
         }
     }
 
+    /// Whether this scope has more than one.
+    pub(crate) fn has_several(&self, scope: &ServerScope) -> bool {
+        matches!(scope, ServerScope::All) && lock(&self.servers).all.len() > 1
+    }
+
     /// What the servers of this scope offer together, built again when something has changed since.
     pub(crate) fn directory(&self, scope: &ServerScope) -> Arc<Directory> {
         let mut directories = lock(&self.directories);

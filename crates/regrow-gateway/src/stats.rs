@@ -6,7 +6,6 @@ mod calls;
 mod histogram;
 mod journal;
 mod timer;
-mod tool_error;
 mod watcher;
 
 use std::collections::BTreeMap;

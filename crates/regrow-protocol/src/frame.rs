@@ -156,6 +156,19 @@ impl Frame {
         self.error().is_some()
     }
 
+    /// Whether this is the result of a tool that says that the tool failed.
+    pub fn is_tool_error(&self) -> bool {
+        #[derive(Deserialize)]
+        struct ToolResult {
+            #[serde(rename = "isError", default)]
+            is_error: bool,
+        }
+        // What was seen may stand deeper in the result.
+        let is_error =
+            |result| serde_json::from_slice::<ToolResult>(result).is_ok_and(|result| result.is_error);
+        self.envelope.seen.is_error && self.result().is_some_and(is_error)
+    }
+
     /// The code of an error, read when asked; none where it is not an integer.
     pub fn error_code(&self) -> Option<i64> {
         #[derive(Deserialize)]

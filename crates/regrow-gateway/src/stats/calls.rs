@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use regrow::core::Delivery;
 use regrow::{ErrorKind, Outcome};
 
-use super::tool_error::is_tool_error;
-
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
@@ -54,9 +52,7 @@ impl Ending {
     pub fn of(outcome: &Outcome) -> Ending {
         match outcome {
             Outcome::Answered(frame) if frame.is_error() => Ending::answered(RPC_ERROR),
-            Outcome::Answered(frame) if frame.result().is_some_and(is_tool_error) => {
-                Ending::answered(TOOL_ERROR)
-            }
+            Outcome::Answered(frame) if frame.is_tool_error() => Ending::answered(TOOL_ERROR),
             Outcome::Answered(_) => Ending::answered(ANSWERED),
             // The caller is told "method not found".
             Outcome::Refused => Ending { what: RPC_ERROR, delivery: Delivery::Unknown },

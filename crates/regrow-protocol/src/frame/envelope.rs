@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::batch::MAX_BATCH;
 use super::lookalike::resembles;
 use super::member::{Level, Member, Places};
-use super::scan::{NotJson, after_space, string, token, value};
+use super::scan::{NotJson, Seen, after_space, string, token, value};
 use super::span::{self, MAX_MESSAGE, Span};
 use super::{Frame, Invalid, ParseError, RawId, scan};
 use crate::method;
@@ -22,6 +22,7 @@ pub(super) struct Envelope {
     /// The method, where it is a usual one, or was written with escapes: `tools\/call`.
     pub(super) decoded_method: Option<Cow<'static, str>>,
     pub(super) places: Places,
+    pub(super) seen: Seen,
     /// How many members were dropped because no envelope has them.
     pub(super) dropped: u32,
 }
@@ -48,7 +49,8 @@ pub(super) fn read(bytes: Bytes) -> Result<Frame, ParseError> {
                 frame.envelope.dropped = reading.dropped;
                 return Ok(frame);
             }
-            reading.judge()?
+            let (shape, decoded_method) = reading.judge()?;
+            Envelope { shape, decoded_method, places: reading.places, seen: reading.seen, dropped: 0 }
         }
         Some(b'[') => {
             let mut count = 0;
@@ -66,9 +68,13 @@ pub(super) fn read(bytes: Bytes) -> Result<Frame, ParseError> {
 fn batch(count: usize) -> Result<Envelope, Invalid> {
     match count {
         0 => Err(Invalid::EmptyBatch),
-        1..=MAX_BATCH => {
-            Ok(Envelope { shape: Shape::Batch, decoded_method: None, places: Places::default(), dropped: 0 })
-        }
+        1..=MAX_BATCH => Ok(Envelope {
+            shape: Shape::Batch,
+            decoded_method: None,
+            places: Places::default(),
+            seen: Seen::default(),
+            dropped: 0,
+        }),
         _ => Err(Invalid::LongBatch),
     }
 }
@@ -95,6 +101,7 @@ fn without_dropped(bytes: &[u8], places: &Places) -> Bytes {
 struct Reading<'t> {
     bytes: &'t [u8],
     places: Places,
+    seen: Seen,
     /// What is wrong with the message, if something is.
     refused: Option<Invalid>,
     /// There are two ids, or a member that resembles one: whom to answer is not clear.
@@ -104,7 +111,14 @@ struct Reading<'t> {
 
 impl<'t> Reading<'t> {
     fn new(bytes: &'t [u8]) -> Reading<'t> {
-        Reading { bytes, places: Places::default(), refused: None, unclear_id: false, dropped: 0 }
+        Reading {
+            bytes,
+            places: Places::default(),
+            seen: Seen::default(),
+            refused: None,
+            unclear_id: false,
+            dropped: 0,
+        }
     }
 
     /// An object that starts here. Gives the place after it, as `scan` does.
@@ -116,12 +130,9 @@ impl<'t> Reading<'t> {
             return Ok(at + 1);
         }
         loop {
-            let key_end = string(bytes, at)?;
-            let key = &bytes[at..key_end];
-            let start = after_space(bytes, token(bytes, key_end, b':')?);
-            let end = match level.member(&key[1..key.len() - 1]) {
-                Some(member) => self.known(member, start)?,
-                None => self.unknown(level, key, start, &mut others)?,
+            let end = match level.usual(&bytes[at..]) {
+                Some((member, length)) => self.known(member, after_space(bytes, at + length))?,
+                None => self.other(level, at, &mut others)?,
             };
             at = after_space(bytes, end);
             if bytes.get(at) != Some(&b',') {
@@ -138,7 +149,7 @@ impl<'t> Reading<'t> {
     fn known(&mut self, member: Member, start: usize) -> Result<usize, NotJson> {
         let end = match (member.inner(), self.bytes.get(start)) {
             (Some(inner), Some(b'{')) => self.object(inner, start)?,
-            _ => value(self.bytes, start)?,
+            _ => value(self.bytes, start, &mut self.seen)?,
         };
         let place = &mut self.places[member];
         if !place.is_empty() {
@@ -147,6 +158,18 @@ impl<'t> Reading<'t> {
         }
         *place = Span::new(start, end);
         Ok(end)
+    }
+
+    /// A member that [`Level::usual`] does not find.
+    fn other(&mut self, level: Level, at: usize, others: &mut Vec<Cow<'t, [u8]>>) -> Result<usize, NotJson> {
+        let bytes = self.bytes;
+        let key_end = string(bytes, at)?;
+        let key = &bytes[at..key_end];
+        let start = after_space(bytes, token(bytes, key_end, b':')?);
+        match level.member(&key[1..key.len() - 1]) {
+            Some(member) => self.known(member, start),
+            None => self.unknown(level, key, start, others),
+        }
     }
 
     /// A key with a lone surrogate is no text; it stays as it was written, with its quotes, and so equals no name of ours.
@@ -165,7 +188,7 @@ impl<'t> Reading<'t> {
                 return self.known(member, start);
             }
         }
-        let end = value(self.bytes, start)?;
+        let end = value(self.bytes, start, &mut self.seen)?;
         if let Some(known) = resembles(&name, level.known()) {
             self.unclear_id |= level == Level::Top && known == "id";
             self.refused = Some(Invalid::Lookalike);
@@ -177,53 +200,55 @@ impl<'t> Reading<'t> {
         Ok(end)
     }
 
-    fn judge(self) -> Result<Envelope, ParseError> {
-        let (bytes, mut places) = (self.bytes, self.places);
-        let raw_id = &bytes[places[Member::Id].range()];
+    /// What the message is, and its method if that is to be remembered. Members that say nothing have no place any more.
+    fn judge(&mut self) -> Result<(Shape, Option<Cow<'static, str>>), ParseError> {
+        let raw_id = &self.bytes[self.places[Member::Id].range()];
         let has_id = RawId::is_value(raw_id);
+        let unclear_id = self.unclear_id;
         let refused = |why| {
-            let id = if self.unclear_id { None } else { RawId::from_value(raw_id) };
+            let id = if unclear_id { None } else { RawId::from_value(raw_id) };
             Err(ParseError::NotRpc { id, why })
         };
-        let null = |span: Span| &bytes[span.range()] == b"null";
-
         if let Some(why) = self.refused {
             return refused(why);
         }
-        if !has_id && !raw_id.is_empty() && raw_id != b"null" {
+        if !has_id && self.has(Member::Id) && !self.is_null(Member::Id) {
             return refused(Invalid::BadId);
         }
         // Some serializers write every member that they know: null then says "absent".
-        let [mut method, mut result, mut error] =
-            [Member::Method, Member::Result, Member::Error].map(|member| places[member]);
-        if null(method) {
-            method = Span::default();
+        if self.is_null(Member::Method) {
+            self.places[Member::Method] = Span::default();
         }
-        if null(error) && !(method.is_empty() && result.is_empty()) {
-            error = Span::default();
+        if self.is_null(Member::Error) && (self.has(Member::Method) || self.has(Member::Result)) {
+            self.places[Member::Error] = Span::default();
         }
-        if null(result) && !(method.is_empty() && error.is_empty()) {
-            result = Span::default();
+        if self.is_null(Member::Result) && (self.has(Member::Method) || self.has(Member::Error)) {
+            self.places[Member::Result] = Span::default();
         }
-        places[Member::Method] = method;
-        places[Member::Result] = result;
-        places[Member::Error] = error;
-        let (shape, decoded_method) = match [method, result, error].map(|member| !member.is_empty()) {
+        match [Member::Method, Member::Result, Member::Error].map(|member| self.has(member)) {
             [true, false, false] => {
-                let Some(method) = usual_or_decoded(&bytes[method.range()]) else {
+                let Some(method) = usual_or_decoded(&self.bytes[self.places[Member::Method].range()]) else {
                     return refused(Invalid::BadMethod);
                 };
                 if !has_id {
-                    places[Member::Id] = Span::default(); // Was null: giving it an id would make it a request.
+                    self.places[Member::Id] = Span::default(); // Was null: giving it an id would make it a request.
                 }
-                (if has_id { Shape::Request } else { Shape::Notification }, method)
+                Ok((if has_id { Shape::Request } else { Shape::Notification }, method))
             }
-            [false, true, false] if !has_id => return refused(Invalid::NoId),
-            [false, true, false] | [false, false, true] => (Shape::Response, None),
-            [false, false, false] => return refused(Invalid::Shapeless),
-            _ => return refused(Invalid::Ambiguous),
-        };
-        Ok(Envelope { shape, decoded_method, places, dropped: 0 })
+            [false, true, false] if !has_id => refused(Invalid::NoId),
+            [false, true, false] | [false, false, true] => Ok((Shape::Response, None)),
+            [false, false, false] => refused(Invalid::Shapeless),
+            _ => refused(Invalid::Ambiguous),
+        }
+    }
+
+    fn has(&self, member: Member) -> bool {
+        !self.places[member].is_empty()
+    }
+
+    /// By its first letter: it is known to be a value.
+    fn is_null(&self, member: Member) -> bool {
+        self.bytes[self.places[member].range()].first() == Some(&b'n')
     }
 }
 

@@ -121,6 +121,40 @@ impl Level {
             },
         })
     }
+
+    /// The member whose name this text starts with, and where its value may start. Only a name that most messages have, written as nearly everybody writes it:
+    /// plainly, its colon right behind it.
+    #[inline]
+    pub(super) fn usual(self, text: &[u8]) -> Option<(Member, usize)> {
+        match self {
+            Level::Top => starts(text, br#""jsonrpc":"#, Member::JsonRpc)
+                .or_else(|| starts(text, br#""id":"#, Member::Id))
+                .or_else(|| starts(text, br#""method":"#, Member::Method))
+                .or_else(|| starts(text, br#""params":"#, Member::Params))
+                .or_else(|| starts(text, br#""result":"#, Member::Result)),
+            Level::Params => starts(text, br#""name":"#, Member::Name)
+                .or_else(|| starts(text, br#""arguments":"#, Member::Arguments))
+                .or_else(|| starts(text, br#""_meta":"#, Member::Meta)),
+            Level::Meta => starts(text, br#""progressToken":"#, Member::MetaProgressToken)
+                .or_else(|| {
+                    starts(text, br#""io.modelcontextprotocol/protocolVersion":"#, Member::ProtocolVersion)
+                })
+                .or_else(|| {
+                    starts(
+                        text,
+                        br#""io.modelcontextprotocol/clientCapabilities":"#,
+                        Member::ClientCapabilities,
+                    )
+                })
+                .or_else(|| starts(text, br#""io.modelcontextprotocol/clientInfo":"#, Member::ClientInfo)),
+        }
+    }
+}
+
+/// By an array, whose length the compiler knows: so it compares a word or two, without a call.
+#[inline]
+fn starts<const N: usize>(text: &[u8], written: &[u8; N], member: Member) -> Option<(Member, usize)> {
+    (text.first_chunk() == Some(written)).then_some((member, N))
 }
 
 impl Member {
@@ -151,5 +185,28 @@ impl Index<Member> for Places {
 impl IndexMut<Member> for Places {
     fn index_mut(&mut self, member: Member) -> &mut Span {
         &mut self.0[member as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_usual_name_is_that_of_its_member() {
+        let mut usual = 0;
+        for level in [Level::Top, Level::Params, Level::Meta] {
+            for name in level.known() {
+                let text = format!("\"{name}\":1");
+                if let Some((member, value)) = level.usual(text.as_bytes()) {
+                    assert_eq!((Some(member), value), (level.member(name.as_bytes()), text.len() - 1));
+                    usual += 1;
+                }
+                for other in [format!("\"{name}\" :1"), format!("\"{name}s\":1"), format!("\"{name}\"")] {
+                    assert_eq!(level.usual(other.as_bytes()), None, "{other}");
+                }
+            }
+        }
+        assert_eq!(usual, 12);
     }
 }

@@ -13,7 +13,7 @@ pub(super) struct NotJson(pub(super) usize);
 
 /// A value of any kind that is the whole message, and whitespace around it.
 pub(super) fn whole(bytes: &[u8]) -> Result<(), NotJson> {
-    end(bytes, value(bytes, after_space(bytes, 0))?)
+    end(bytes, value(bytes, after_space(bytes, 0), &mut Seen::default())?)
 }
 
 /// Nothing but whitespace.
@@ -30,7 +30,7 @@ pub(super) fn elements(bytes: &[u8], mut found: impl FnMut(Span)) -> Result<(), 
     }
     loop {
         let start = at;
-        at = value(bytes, start)?;
+        at = value(bytes, start, &mut Seen::default())?;
         found(Span::new(start, at));
         at = after_space(bytes, at);
         if bytes.get(at) != Some(&b',') {
@@ -63,28 +63,46 @@ fn after_spaces(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
+/// What was seen on the way through values.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    /// `"isError": true`, in any object.
+    pub(super) is_error: bool,
+}
+
 /// A value of any kind.
 #[inline]
-pub(super) fn value(bytes: &[u8], at: usize) -> Result<usize, NotJson> {
+pub(super) fn value(bytes: &[u8], at: usize, seen: &mut Seen) -> Result<usize, NotJson> {
     match bytes.get(at) {
-        Some(b'{' | b'[') => nested(bytes, at),
-        _ => scalar(bytes, at),
+        Some(b'"') => string(bytes, at),
+        Some(b'{' | b'[') => nested(bytes, at, seen),
+        _ => scalar(bytes, at, seen),
     }
 }
 
-fn scalar(bytes: &[u8], at: usize) -> Result<usize, NotJson> {
+fn scalar(bytes: &[u8], at: usize, seen: &mut Seen) -> Result<usize, NotJson> {
     match bytes.get(at) {
         Some(b'"') => string(bytes, at),
         Some(b'-' | b'0'..=b'9') => number(bytes, at),
-        Some(b't') => word(bytes, at, b"true"),
+        Some(b't') => {
+            seen.is_error |= follows_is_error(&bytes[..at]);
+            word(bytes, at, b"true")
+        }
         Some(b'f') => word(bytes, at, b"false"),
         Some(b'n') => word(bytes, at, b"null"),
         _ => Err(NotJson(at)),
     }
 }
 
+/// Whether the value after this is that of a member `isError`. Looks back, because few values are true.
+#[cold]
+fn follows_is_error(before: &[u8]) -> bool {
+    let name = before.trim_ascii_end().strip_suffix(b":").map(<[u8]>::trim_ascii_end);
+    name.is_some_and(|name| name.ends_with(b"\"isError\""))
+}
+
 /// An object or an array, and what is in it.
-fn nested(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
+fn nested(bytes: &[u8], mut at: usize, seen: &mut Seen) -> Result<usize, NotJson> {
     let mut open = Open::default();
     loop {
         // A value starts here.
@@ -106,7 +124,7 @@ fn nested(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
                 }
                 at + 1
             }
-            _ => scalar(bytes, at)?,
+            _ => scalar(bytes, at, seen)?,
         };
         // It ended, and with it perhaps those that it is in.
         loop {
@@ -130,7 +148,7 @@ fn nested(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
     }
 }
 
-/// A key that nobody asks for, its colon, and whitespace.
+/// A key, its colon, and whitespace.
 fn key(bytes: &[u8], at: usize) -> Result<usize, NotJson> {
     Ok(after_space(bytes, token(bytes, string(bytes, at)?, b':')?))
 }
@@ -381,7 +399,7 @@ mod tests {
     fn scanned(text: &str) -> Option<String> {
         whole(text.as_bytes()).ok()?;
         let start = after_space(text.as_bytes(), 0);
-        let end = value(text.as_bytes(), start).ok()?;
+        let end = value(text.as_bytes(), start, &mut Seen::default()).ok()?;
         Some(text[start..end].to_owned())
     }
 

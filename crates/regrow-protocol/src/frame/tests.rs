@@ -203,6 +203,26 @@ fn the_members_that_the_relay_needs_are_found() {
 }
 
 #[test]
+fn a_tool_has_failed_if_the_result_itself_says_so() {
+    let is_tool_error =
+        |member: &str, value: &str| frame(&format!(r#"{{"id":1,"{member}":{value}}}"#)).is_tool_error();
+    assert!(is_tool_error("result", r#"{"content":[],"isError" : true}"#));
+    assert!(is_tool_error("result", r#"{"isError":true,"structuredContent":{"isError":false}}"#));
+    for result in [
+        r#"{"content":[],"isError":false}"#,
+        r#"{"structuredContent":{"isError":true}}"#,
+        r#"{"structuredContent":{"isError":true},"isError":false}"#,
+        r#"{"content":[{"type":"text","text":"\"isError\":true"}]}"#,
+        r#"{"isError":"true"}"#,
+        r#"[{"isError":true}]"#,
+        "17",
+    ] {
+        assert!(!is_tool_error("result", result), "{result}");
+    }
+    assert!(!is_tool_error("error", r#"{"code":1,"message":"","isError":true}"#));
+}
+
+#[test]
 fn params_may_be_anything() {
     for params in [
         "[1,{}]",
