@@ -22,7 +22,7 @@ use crate::arguments::{Serve, Users};
 use crate::running::{self, Announced, OperatorToken, Running};
 
 /// After the calls in flight have had their time: to end the servers, and to tell clients what became of their calls.
-const END: Duration = Duration::from_secs(3);
+const AFTER_DRAIN: Duration = Duration::from_secs(3);
 
 /// For errors of calls to reach their clients, if the gateway must stop at once.
 const LAST_BYTES: Duration = Duration::from_secs(1);
@@ -126,7 +126,7 @@ pub(super) async fn serve(
     let _ = stop.send(()); // Unless it has ended on its own.
     let is_over = tokio::select! {
         biased;
-        ended = timeout(options.drain_timeout + END, &mut serving) => {
+        ended = timeout(options.drain_timeout + AFTER_DRAIN, &mut serving) => {
             if !matches!(ended, Ok(Ok(Parting { unanswered: 0 }))) {
                 tracing::warn!("not all calls ended in time");
             }
