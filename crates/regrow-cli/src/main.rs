@@ -9,6 +9,8 @@ mod chaos;
 mod check;
 mod client;
 mod completions;
+#[cfg(all(target_arch = "x86_64", any(target_env = "musl", test)))]
+mod copy;
 mod demo;
 mod doctor;
 mod files;
