@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf as _, BufMut, Bytes, BytesMut};
 
 use crate::frame::{Salvage, Salvaged};
 
@@ -14,6 +14,9 @@ pub struct LineReader {
     buffer: BytesMut,
     /// This many bytes at the start of the buffer hold no newline.
     scanned: usize,
+    /// How long the last long line was: the next one is likely to be as long. Without that, a buffer would have up to twice the size, and all of it
+    /// would be copied on the way there.
+    expected: usize,
     /// The line at the start of the buffer began before it, and is over the cap.
     discarding: Option<Discarded>,
 }
@@ -62,18 +65,14 @@ const CHUNK: usize = 64 * 1024;
 impl LineReader {
     /// Lines of at most `max_line` bytes, not counting the line end.
     pub fn new(max_line: usize) -> LineReader {
-        LineReader { max_line, buffer: BytesMut::new(), scanned: 0, discarding: None }
+        LineReader { max_line, buffer: BytesMut::new(), scanned: 0, expected: 0, discarding: None }
     }
 
     /// The next line, once its end has been read. Blank lines are skipped.
     pub fn next_line(&mut self) -> Option<Line> {
         while let Some(end) = self.find_newline() {
-            let mut line = self.buffer.split_to(end + 1).freeze();
-            line.truncate(end);
+            let line = self.take_line(end);
             self.scanned = 0;
-            if end > LARGE {
-                self.shrink();
-            }
             if let Some(line) = self.complete(line) {
                 return Some(line);
             }
@@ -90,8 +89,10 @@ impl LineReader {
     /// Room to read into. Call [`next_line`](LineReader::next_line) until it has no more before reading again.
     pub fn space(&mut self) -> impl BufMut + '_ {
         if self.room() < SMALL / 4 {
-            // Doubles while a line grows.
-            self.buffer.reserve(self.buffer.len().max(SMALL));
+            // Doubles while a line grows; faster as long as the last long one was longer.
+            let length = self.buffer.len();
+            let expected = (self.expected + self.expected / 8).saturating_sub(length);
+            self.buffer.reserve(expected.min(15 * length).max(length).max(SMALL));
         }
         let room = self.room();
         (&mut self.buffer).limit(room.min(CHUNK))
@@ -112,6 +113,25 @@ impl LineReader {
         let found = memchr::memchr(b'\n', &self.buffer[self.scanned..]).map(|at| self.scanned + at);
         self.scanned = found.unwrap_or(self.buffer.len());
         found
+    }
+
+    /// Takes a line and its newline out of the buffer.
+    fn take_line(&mut self, end: usize) -> Bytes {
+        let is_loose = self.buffer.capacity() > 2 * end.max(LARGE);
+        let mut line = if is_loose {
+            // Shorter than expected. It must not keep so large a buffer alive.
+            let line = Bytes::copy_from_slice(&self.buffer[..end]);
+            self.buffer.advance(end + 1);
+            line
+        } else {
+            self.buffer.split_to(end + 1).freeze()
+        };
+        line.truncate(end);
+        if is_loose || end > LARGE {
+            self.expected = end;
+            self.shrink();
+        }
+        line
     }
 
     /// Makes a line of all that was read of one; none if it is blank.
@@ -292,6 +312,42 @@ mod tests {
         assert_eq!((long.len(), short.as_ref()), (10 << 20, &b"short"[..]));
         assert!(long.is_unique());
         assert!(reader.buffer.capacity() <= SMALL);
+    }
+
+    /// Reads a line of this length, and tells how large its buffer was just before its end came, and the line.
+    fn read_line(reader: &mut LineReader, length: usize) -> (usize, Bytes) {
+        assert_eq!(lines(reader, &vec![b'x'; length], CHUNK), []);
+        let capacity = reader.buffer.capacity();
+        let read = lines(reader, b"\n", CHUNK);
+        let [Line::Whole(line)] = &read[..] else { panic!("{} lines", read.len()) };
+        assert_eq!(line.len(), length);
+        (capacity, line.clone())
+    }
+
+    #[test]
+    fn the_buffer_of_a_line_that_is_as_long_as_the_last_is_little_larger_than_the_line() {
+        let mut reader = LineReader::new(100 << 20);
+        read_line(&mut reader, 1_100_000);
+        for length in [1_100_000, 1_150_000, 1_050_000] {
+            let (capacity, _) = read_line(&mut reader, length);
+            assert!(capacity < length + length / 4, "{capacity} for {length}");
+        }
+    }
+
+    #[test]
+    fn a_line_far_shorter_than_the_last_does_not_keep_a_large_buffer() {
+        let mut reader = LineReader::new(100 << 20);
+        for length in [1_000_000, 200_000, 1_000_000, 9_000] {
+            let (capacity, line) = read_line(&mut reader, length);
+            let copied = capacity > 2 * length.max(LARGE);
+            assert!(copied == (length < 1_000_000), "{capacity} for {length}");
+            assert!(reader.buffer.capacity() <= SMALL, "after {length}");
+            assert!(line.is_unique(), "{length}");
+        }
+        // And it costs no line more than sixteen times what has come of it.
+        read_line(&mut reader, 10 << 20);
+        assert_eq!(lines(&mut reader, &[b'x'; 9_000], CHUNK), []);
+        assert!(reader.buffer.capacity() <= 16 * 9_000);
     }
 
     #[test]
