@@ -7,6 +7,7 @@ use bytes::Bytes;
 use regrow_core::Epoch;
 use regrow_protocol::frame::{self, Edit, Frame, Kind, ParseError, Parts, RawId, join_batch, split_batch};
 use regrow_protocol::{method, notification};
+use tokio::time::Instant;
 
 use crate::call::{Outcome, Reply, Request};
 use crate::upstream::Upstream;
@@ -74,12 +75,13 @@ impl<S: ResponseSink> Drop for Batch<S> {
     }
 }
 
-/// Takes what a client wrote: one message, or a batch of them.
+/// Takes what a client wrote: one message, or a batch of them. `since` is when it came.
 pub fn take<C: ClientSide>(
     client: &C,
     upstream: &(impl Upstream + ?Sized),
     mut frame: Frame,
     to: ResponseTo<C::Sink>,
+    since: Instant,
 ) {
     if frame.bytes().len() < SHORT && !frame.is_batch() {
         frame.compact();
@@ -87,7 +89,7 @@ pub fn take<C: ClientSide>(
     match frame.kind() {
         Kind::Request { id, .. } => {
             if let Some(reply) = client.begin(&frame, &id, to) {
-                upstream.submit(Request::new(frame, id, reply));
+                upstream.submit(Request { frame, id, reply, since });
             }
         }
         Kind::Notification { method: notification::CANCELLED } => {
@@ -110,7 +112,7 @@ pub fn take<C: ClientSide>(
             let batch = ResponseTo::Batch(Arc::new(batch));
             for member in split_batch(&frame) {
                 match member {
-                    Ok(member) => take(client, upstream, member, batch.clone()),
+                    Ok(member) => take(client, upstream, member, batch.clone(), since),
                     Err(error) => batch.deliver(Some(unreadable(&error))),
                 }
             }

@@ -11,6 +11,7 @@ use regrow_core::{Epoch, Nature, Replay, ToolSafety};
 use regrow_protocol::frame::{Frame, RawId};
 use regrow_protocol::lines::{Line, LineReader};
 use tokio::io::AsyncRead;
+use tokio::time::Instant;
 
 use crate::call::{Outcome, Reply};
 use crate::client::{self, ClientSide, ResponseFormat, ResponseSink, ResponseTo, unreadable};
@@ -158,20 +159,21 @@ async fn read(
 ) -> io::Result<()> {
     let mut lines = LineReader::new(port.max_line);
     while let Some(line) = read_line(&mut lines, &mut input).await? {
+        let since = Instant::now();
         if lines.has_line() {
             let _corked = Corked::new(upstream);
-            take_line(upstream, port, line);
+            take_line(upstream, port, line, since);
             for line in std::iter::from_fn(|| lines.next_line()).take(AT_ONCE) {
-                take_line(upstream, port, line);
+                take_line(upstream, port, line, since);
             }
         } else {
-            take_line(upstream, port, line);
+            take_line(upstream, port, line, since);
         }
         port.bear().await;
     }
     // A last line without an end may be whole all the same.
     if let Some(line) = lines.finish() {
-        take_line(upstream, port, line);
+        take_line(upstream, port, line, Instant::now());
     }
     Ok(())
 }
@@ -195,10 +197,10 @@ impl<U: Upstream + ?Sized> Drop for Corked<'_, U> {
     }
 }
 
-fn take_line(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, line: Line) {
+fn take_line(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, line: Line, since: Instant) {
     match line {
         Line::Whole(bytes) => match Frame::parse(bytes) {
-            Ok(frame) => client::take(&**port, upstream, frame, ResponseTo::Alone(port.clone())),
+            Ok(frame) => client::take(&**port, upstream, frame, ResponseTo::Alone(port.clone()), since),
             Err(error) => port.refuse(unreadable(&error)),
         },
         Line::TooLong { bytes, salvage } => {

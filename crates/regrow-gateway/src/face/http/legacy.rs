@@ -55,16 +55,16 @@ pub(super) fn post(
     let session = visit.session.clone();
     let client = session.client().ok_or_else(Refusal::no_session)?;
     let input = SessionInput { face, session: &session, permit };
+    let now = Instant::now();
     if !wants_answer(&frame) {
         let to = ResponseTo::Alone(ResponsePath::Among(session.listening.clone()));
-        client::take(&input, &*client, frame, to);
+        client::take(&input, &*client, frame, to, now);
         return Ok(None);
     }
-    let now = Instant::now();
     let stream = session.open_stream(now);
     let abandoned = Abandoned { session: opens.then(|| session.clone()) };
     let listener = listen(version, &stream, None, slot.as_ref(), visit)?;
-    client::take(&input, &*client, frame, ResponseTo::Alone(ResponsePath::Whole(stream.clone())));
+    client::take(&input, &*client, frame, ResponseTo::Alone(ResponsePath::Whole(stream.clone())), now);
     drop(client); // The session alone decides when it leaves.
     let until = now + face.limits.hold;
     Ok(Some(PostedCall { session, stream, listener, slot, until, abandoned }))

@@ -8,6 +8,7 @@ use http::{HeaderMap, StatusCode};
 use regrow::client::{self, ResponseTo};
 use regrow_protocol::events::OutgoingEvent;
 use regrow_protocol::header;
+use tokio::time::Instant;
 
 use super::Face;
 use super::body::{RequestBody, accepts};
@@ -56,7 +57,7 @@ pub(super) async fn post(
     let session = &visit.session;
     let client = session.client().ok_or_else(Refusal::no_session)?;
     let to = ResponseTo::Alone(ResponsePath::Among(session.listening.clone()));
-    client::take(&SessionInput { face, session, permit }, &*client, frame, to);
+    client::take(&SessionInput { face, session, permit }, &*client, frame, to, Instant::now());
     Ok(empty(StatusCode::ACCEPTED))
 }
 
