@@ -14,7 +14,7 @@ use regrow::transport::stdio::{Guard, Stderr, Stdio, guard_main};
 use regrow::transport::{Pipes, Transport as _};
 use regrow_core::{Epoch, Fault, Ladder};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// A wrapper that ignores SIGTERM, a child that does so too, one that has no mark, and a helper in a session of its
 /// own. They say who they are.
@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Some("guard") => return guard_main(),
         Some("parent") => runtime().block_on(parent()),
         Some("passer") => runtime().block_on(passer()),
+        Some("bare") => bare(),
         // Asked by cargo or an editor which tests there are, or for tests of other names.
         Some(_) => {}
         None => {
@@ -45,6 +46,10 @@ fn main() -> ExitCode {
                 servers_in_the_middle_of_starting_are_gone_too,
             );
             run("lines of servers are passed on", lines_of_servers_are_passed_on_with_their_name);
+            run(
+                "servers have their streams where we have none",
+                servers_have_their_streams_where_we_have_none,
+            );
         }
     }
     ExitCode::SUCCESS
@@ -172,6 +177,32 @@ fn a_guard_that_died_is_replaced_and_told_again() {
             drop(link.input);
             assert_eq!(end(&*link.process).await, Some(Fault::Exited { code: 0 }));
         }
+    });
+}
+
+fn servers_have_their_streams_where_we_have_none() {
+    assert!(Command::new(own_program()).arg("bare").status().unwrap().success());
+}
+
+/// The part of a program without standard streams: other files have their numbers.
+fn bare() {
+    let runtime = runtime();
+    for number in 0..3 {
+        // SAFETY: this program uses none of them from here on.
+        #[allow(unsafe_code)]
+        unsafe {
+            rustix::io::close(number);
+        }
+    }
+    runtime.block_on(async {
+        let server = Stdio::new("test", "sh").args(["-c", "read line; echo $line; ls /proc/$$/fd; cat"]);
+        let mut link = open(&server.guard(new_guard()), 1).await;
+        link.input.write_all(b"hello\n").await.unwrap();
+        for expected in ["hello", "0", "1", "2"] {
+            assert_eq!(line(&mut link).await, expected);
+        }
+        drop(link.input);
+        assert_eq!(end(&*link.process).await, Some(Fault::Exited { code: 0 }));
     });
 }
 

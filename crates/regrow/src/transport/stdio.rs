@@ -41,6 +41,7 @@ mod guardian;
 mod helper;
 #[cfg(target_os = "linux")]
 mod hidden;
+mod launch;
 mod mark;
 mod pass;
 mod pipes;

@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use regrow::transport::Transport as _;
 use regrow::transport::stdio::{Environment, Stdio};
 use regrow_core::{Epoch, Fault};
+use rustix::process::Signal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::signal::unix::SignalKind;
+use tokio::task::JoinSet;
 
 use super::{leader, line, open, pid, runs, shell, soon, until};
 
@@ -52,6 +55,40 @@ async fn the_program_is_looked_up_in_the_servers_own_path() {
 }
 
 #[tokio::test]
+async fn the_first_program_in_the_path_that_can_be_run_is_started() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, mode) in [("plain", "644"), ("first", "755"), ("second", "755")] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        script(&folder.path().join(name).join("program"), &format!("#!/bin/sh\necho {name}\n"), mode);
+    }
+    let with = |path: &str| Stdio::new("test", "program").variable("PATH", path).directory(folder.path());
+    assert_eq!(output(with("/nowhere:plain:first:second")).await, "first\n");
+    assert_eq!(output(with("second:first")).await, "second\n");
+    let text = fault(with("/nowhere:plain:/dev/null")).await.to_string();
+    assert!(text.ends_with("cannot be run: permission denied"), "{text}");
+    assert_eq!(fault(with("/nowhere:/dev/null")).await, Fault::NotFound { program: "program".into() });
+    let here = with("/nowhere:").directory(folder.path().join("second"));
+    assert_eq!(output(here).await, "second\n", "no name is the working directory");
+}
+
+/// musl leaves that to shells.
+#[tokio::test]
+async fn glibc_has_the_shell_run_a_script_that_does_not_name_its_interpreter() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("script");
+    script(&path, "echo $0 $#\n", "755");
+    let by_path = Stdio::new("test", &path).args(["a b", "c"]);
+    let by_name = Stdio::new("test", "script").args(vec!["a"; 20_000]).variable("PATH", folder.path());
+    if cfg!(target_env = "gnu") {
+        assert_eq!(output(by_path).await, format!("{} 2\n", path.display()));
+        assert_eq!(output(by_name).await, format!("{} 20000\n", path.display()));
+    } else {
+        let text = fault(by_path).await.to_string();
+        assert!(text.ends_with("it is not a program for this machine"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn the_working_directory_is_the_one_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let text = output(shell("pwd -P").directory(folder.path())).await;
@@ -64,6 +101,38 @@ async fn no_file_is_open_in_the_server_but_its_three_streams() {
     rustix::io::fcntl_setfd(&leaked, rustix::io::FdFlags::empty()).unwrap();
     assert!(leaked.as_raw_fd() > 2);
     assert_eq!(output(shell("ls /proc/$$/fd; true")).await, "0\n1\n2\n");
+}
+
+/// Whatever this program does about signals.
+#[tokio::test]
+async fn a_server_blocks_and_handles_no_signals() {
+    let _handled = tokio::signal::unix::signal(SignalKind::user_defined1()).unwrap();
+    let own = fs::read_to_string("/proc/self/status").unwrap();
+    let its = output(Stdio::new("test", "cat").args(["/proc/self/status"])).await;
+    assert_ne!(signals(&own, "SigCgt"), 0);
+    assert_eq!(signals(&its, "SigCgt"), 0);
+    assert_eq!(signals(&its, "SigBlk"), 0);
+    let pipe = 1 << (Signal::PIPE.as_raw() - 1);
+    assert_eq!(signals(&own, "SigIgn") & pipe, pipe, "Rust ignores it");
+    assert_eq!(signals(&its, "SigIgn"), signals(&own, "SigIgn") & !pipe);
+}
+
+/// Such a set in `/proc/self/status`.
+fn signals(status: &str, set: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(set)?.strip_prefix(":\t")).unwrap();
+    u64::from_str_radix(line, 16).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_servers_start_at_once() {
+    let mut starts = JoinSet::new();
+    for number in 0..100 {
+        starts.spawn(async move { output(Stdio::new("test", "echo").args([number.to_string()])).await });
+    }
+    let outputs = starts.join_all().await;
+    let mut numbers: Vec<u32> = outputs.iter().map(|text| text.trim().parse().unwrap()).collect();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..100));
 }
 
 #[tokio::test]
@@ -102,8 +171,7 @@ async fn a_directory_or_a_plain_file_cannot_be_run() {
 async fn a_script_whose_interpreter_is_missing_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script");
-    fs::write(&script, "#!/no/such/python3 -u\n").unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    self::script(&script, "#!/no/such/python3 -u\n", "755");
     let by_path = fault(Stdio::new("test", &script)).await;
     let by_name = fault(Stdio::new("test", "script").variable("PATH", folder.path())).await;
     for fault in [by_path, by_name] {
@@ -124,9 +192,19 @@ async fn a_bad_working_directory_is_told_from_a_missing_program() {
 }
 
 #[tokio::test]
-async fn a_nul_byte_in_an_argument_is_refused() {
-    let fault = fault(Stdio::new("test", "cat").args(["a\0b"])).await;
-    assert!(matches!(fault, Fault::NotExecutable { .. }), "{fault:?}");
+async fn a_nul_byte_is_refused() {
+    let cat = || Stdio::new("test", "cat");
+    let everywhere = [
+        Stdio::new("test", "c\0t"),
+        cat().args(["a\0b"]),
+        cat().variable("A", "1\x002"),
+        cat().variable("A\0B", "1"),
+        cat().directory("/tmp\0/"),
+    ];
+    for server in everywhere {
+        let fault = fault(server).await;
+        assert!(matches!(fault, Fault::NotExecutable { .. }), "{fault:?}");
+    }
 }
 
 #[tokio::test]
@@ -146,6 +224,20 @@ async fn a_server_whose_opening_nobody_awaits_any_more_is_killed() {
 /// Polls once.
 async fn futures_once<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Option<T> {
     tokio::select! { biased; value = future => Some(value), () = std::future::ready(()) => None }
+}
+
+/// Written by another process: what we had open for writing, a server that another test starts meanwhile would have as well, until its exec.
+fn script(path: &Path, text: &str, mode: &str) {
+    let write = r#"printf %s "$2" > "$1" && chmod "$3" "$1""#;
+    let mut command = std::process::Command::new("sh");
+    assert!(
+        command
+            .args(["-c", write, "sh"])
+            .args([path, text.as_ref(), mode.as_ref()])
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 #[test]

@@ -14,8 +14,8 @@ use rustix::fs::{Access, access};
 use rustix::process::Pid;
 
 use super::helper::Helper;
+use super::launch::shared::can_clone_into;
 use super::mark::Mark;
-use super::system;
 
 /// How long a group may take to become empty after everybody in it was killed.
 const REMOVAL: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ pub(super) struct Cgroup {
     folder: PathBuf,
 }
 
-/// The folder of the cgroup that we are in, if processes can be forked into groups below it. These are all conditions that the kernel has; to try
+/// The folder of the cgroup that we are in, if processes can be started in groups below it. These are all conditions that the kernel has; to try
 /// it with a group and a process would take longer than to start a server.
 pub(super) fn usable() -> Option<PathBuf> {
     let own = own_folder()?;
@@ -37,8 +37,8 @@ pub(super) fn usable() -> Option<PathBuf> {
     // Leave to write is asked for in the group that both have in common.
     let may_leave = OpenOptions::new().write(true).open(own.join("cgroup.procs")).is_ok();
     let may_create = access(&own, Access::WRITE_OK | Access::EXEC_OK).is_ok();
-    let can_fork = || File::open(&own).is_ok_and(|folder| system::can_fork_into(&folder.into()));
-    (is_domain && may_leave && may_create && can_fork()).then_some(own)
+    let can_start = || File::open(&own).is_ok_and(|folder| can_clone_into(&folder.into()));
+    (is_domain && may_leave && may_create && can_start()).then_some(own)
 }
 
 /// The groups of all servers of one nonce.

@@ -1,6 +1,5 @@
 //! Why a program did not start. The operating system says "not found" and means one of four things.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,6 +10,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 use super::Stdio;
+use super::environment::search_path;
 
 /// The fault behind an error that the spawn gave.
 pub(super) fn fault(server: &Stdio, error: &io::Error) -> Fault {
@@ -64,8 +64,7 @@ pub(super) fn locate(server: &Stdio) -> Option<PathBuf> {
         let path = base.join(&server.program);
         return path.exists().then_some(path);
     }
-    let folders = server.environment.get(OsStr::new("PATH"));
-    let folders = folders.map_or(OsStr::new("/bin:/usr/bin"), |folders| folders.as_os_str());
+    let folders = search_path(&server.environment);
     let found = || std::env::split_paths(folders).map(|folder| base.join(folder).join(&server.program));
     let can_run = |path: &PathBuf| path.is_file() && access(path, Access::EXEC_OK).is_ok();
     found().find(can_run).or_else(|| found().find(|path| path.exists()))

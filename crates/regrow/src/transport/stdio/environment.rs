@@ -122,6 +122,12 @@ pub fn is_allowed(name: &OsStr) -> bool {
     })
 }
 
+/// Where a program with this environment is looked up; without a `PATH` where the C library does.
+pub(super) fn search_path(environment: &Environment) -> &OsStr {
+    let default = if cfg!(target_env = "musl") { "/usr/local/bin:/bin:/usr/bin" } else { "/bin:/usr/bin" };
+    environment.get(OsStr::new("PATH")).map_or(OsStr::new(default), OsString::as_os_str)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

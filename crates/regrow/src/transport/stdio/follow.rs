@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::process::Pid;
 
+use super::adopted;
 use super::cgroup::{self, Cgroup};
 use super::helper::Helper;
+use super::launch::Launch;
 use super::mark::Mark;
 use super::tree::Tree;
-use super::{adopted, pipes, system};
 
 /// With the value `off`, servers get no cgroups.
 const SWITCH: &str = "REGROW_CGROUP";
@@ -91,62 +92,39 @@ pub(super) struct Followed {
     mark: Mark,
     since: u64,
     cgroup: Option<Cgroup>,
-    /// Where a process that was started in the cgroup says who it is.
-    news: Option<OwnedFd>,
 }
 
 impl Followed {
-    /// To be called before anything else that the child shall do before its exec, but after its guard is started, which removes what we leave.
-    pub(super) fn prepare(name: &str, mark: Mark, command: &mut Command) -> Followed {
+    /// Starts it, and tells its leader. To be called after its guard is started, which removes what we leave.
+    pub(super) fn start(name: &str, mark: Mark, launch: Launch<'_>) -> io::Result<(Followed, Pid)> {
         let way = way();
         let since = adopted::starting(mark.serial, name);
-        let (mut cgroup, mut news) = (None, None);
+        let mut followed = Followed { name: name.to_owned(), mark, since, cgroup: None };
+        let mut entrance = None;
         if let Some(Way::Cgroup(below)) = way {
-            match enter(mark, below, command) {
-                Ok(entered) => (cgroup, news) = (Some(entered.0), Some(entered.1)),
+            match enter(mark, below) {
+                Ok((cgroup, opened)) => (followed.cgroup, entrance) = (Some(cgroup), Some(opened)),
                 Err(error) => {
                     tracing::warn!(server = name, %error, "cannot make a cgroup; helpers that clear their environment are not found");
                 }
             }
         }
-        Followed { name: name.to_owned(), mark, since, cgroup, news }
-    }
-
-    /// Starts it, and tells its leader.
-    pub(super) fn spawn(&self, command: &mut Command) -> io::Result<Pid> {
-        let spawned = command.spawn();
-        let entered = self.news.as_ref().and_then(system::entered);
-        let leader = match (spawned, entered) {
-            (Ok(mut child), Some(leader)) => {
-                let _ = child.wait(); // It made way for the leader and has exited.
-                leader
-            }
-            (Ok(child), None) => {
-                if self.cgroup.is_some() {
-                    tracing::warn!(
-                        server = self.name,
-                        "the server runs outside of its cgroup; helpers that clear their environment are not found"
-                    );
-                }
-                Pid::from_child(&child)
-            }
-            (Err(error), entered) => {
-                if let Some(entered) = entered {
-                    super::group::reap(entered);
-                }
-                self.ended();
-                return Err(error);
-            }
-        };
-        adopted::started(self.mark.serial, leader);
-        Ok(leader)
+        let started = launch.start(entrance)?;
+        if followed.cgroup.is_some() && !started.is_in_cgroup {
+            tracing::warn!(
+                server = name,
+                "the server runs outside of its cgroup; helpers that clear their environment are not found"
+            );
+        }
+        adopted::started(mark.serial, started.pid);
+        Ok((followed, started.pid))
     }
 
     pub(super) fn mark(&self) -> Mark {
         self.mark
     }
 
-    /// Its leader is reaped, or was never started.
+    /// Its leader is reaped.
     pub(super) fn ended(&self) {
         adopted::ended(self.mark.serial);
     }
@@ -197,10 +175,8 @@ impl Drop for Followed {
     }
 }
 
-fn enter(mark: Mark, below: &Path, command: &mut Command) -> io::Result<(Cgroup, OwnedFd)> {
-    let (news, theirs) = pipes::pipe()?;
-    pipes::set_nonblocking(&news)?;
+fn enter(mark: Mark, below: &Path) -> io::Result<(Cgroup, OwnedFd)> {
     let cgroup = Cgroup::of(mark, below)?;
-    system::enter_cgroup(command, cgroup.open()?, theirs);
-    Ok((cgroup, news))
+    let opened = cgroup.open()?;
+    Ok((cgroup, opened))
 }

@@ -5,6 +5,7 @@ use std::process::{Child, Command};
 
 use rustix::process::Pid;
 
+use super::launch::Launch;
 use super::mark::Mark;
 
 /// Does nothing here. On Linux, helpers of servers are found also where they left their session and cleared their environment.
@@ -20,12 +21,8 @@ pub(super) fn guard_ended(_: &Child) {}
 pub(super) struct Followed(Mark);
 
 impl Followed {
-    pub(super) fn prepare(_: &str, mark: Mark, _: &mut Command) -> Followed {
-        Followed(mark)
-    }
-
-    pub(super) fn spawn(&self, command: &mut Command) -> io::Result<Pid> {
-        command.spawn().map(|child| Pid::from_child(&child))
+    pub(super) fn start(_: &str, mark: Mark, launch: Launch<'_>) -> io::Result<(Followed, Pid)> {
+        Ok((Followed(mark), launch.start()?))
     }
 
     pub(super) fn mark(&self) -> Mark {

@@ -236,7 +236,7 @@ mod tests {
     use crate::mask::Mask;
     use crate::transport::stdio::{Stderr, pipes};
 
-    /// There is one for each server, and each start of another copies it.
+    /// There is one for each server.
     #[tokio::test]
     async fn to_attend_to_a_quiet_server_takes_little_memory() {
         let (stderr, _other_end) = pipes::pipe().unwrap();

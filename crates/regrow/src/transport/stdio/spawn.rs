@@ -2,15 +2,16 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::process::Command;
 
 use regrow_core::{Epoch, Fault};
 
 use super::follow::Followed;
 use super::group::Group;
+use super::launch::Launch;
 use super::mark::{self, Mark};
 use super::record::{News, Record};
-use super::{Stdio, diagnose, pipes, sandbox, system};
+use super::system::Steps;
+use super::{Stdio, diagnose, pipes, sandbox};
 
 /// A process that was just started, and our ends of its pipes. Dropping it kills it.
 pub(super) struct Spawned {
@@ -30,20 +31,25 @@ pub(super) fn spawn(server: &Stdio, epoch: Epoch) -> Result<Spawned, Fault> {
 
     let nonce = server.guard.as_ref().map_or_else(mark::own_nonce, |guard| guard.nonce());
     let mark = Mark::next(nonce, epoch);
-    let mut command = Command::new(&server.program);
-    command.args(&server.args).env_clear().envs(&*server.environment).env(mark::VARIABLE, mark.value());
-    command.stdin(their_input).stdout(their_output).stderr(their_stderr);
-    if let Some(directory) = &server.directory {
-        command.current_dir(directory);
-    }
+    let mut environment = (*server.environment).clone();
+    environment.insert(mark::VARIABLE.into(), mark.value().into());
     let pipe = server.guard.as_ref().map(|guard| guard.pipe()).transpose().map_err(failed)?;
-    let followed = Followed::prepare(&server.name, mark, &mut command);
     let record = Record { news: News::Born, pid: 0, serial: mark.serial };
-    let tell = pipe.map(|pipe| (pipe, record));
-    system::before_server(&mut command, tell, server.new_privileges, restrictions);
+    let launch = Launch {
+        program: &server.program,
+        args: &server.args,
+        environment: &environment,
+        directory: server.directory.as_deref(),
+        streams: [their_input, their_output, their_stderr],
+        steps: Steps {
+            tell: pipe.map(|pipe| (pipe, record)),
+            new_privileges: server.new_privileges,
+            restrictions,
+        },
+    };
 
-    match followed.spawn(&mut command) {
-        Ok(leader) => {
+    match Followed::start(&server.name, mark, launch) {
+        Ok((followed, leader)) => {
             let group = Group::new(leader, followed, server.guard.clone());
             Ok(Spawned { group, input, output, stderr })
         }

@@ -1,6 +1,6 @@
-//! The few calls that demand unsafe code, most of them between the fork and the exec of a child.
+//! The few calls that demand unsafe code, most of them in a child before its exec.
 //!
-//! There, only system calls that are safe after a fork are made: no allocation, no lock, no panic.
+//! There, only system calls are made: no allocation, no lock, no panic.
 
 #![allow(unsafe_code)]
 
@@ -17,102 +17,57 @@ use tokio::io::{Interest, ReadBuf};
 use super::record::Record;
 use super::sandbox::Restrictions;
 
-/// Makes the child lead a session of its own, tell the guard about itself, and keep nothing open but its three streams.
+/// What the process of a server does before it becomes the server: it leads a session of its own, tells the guard about itself, and keeps nothing
+/// open but its three streams.
 ///
 /// Without a session of its own, a server that reads a password from `/dev/tty` would be stopped by SIGTTIN whenever we run in a
 /// terminal. In its own session it has no terminal: opening that file fails at once, and the server can say so.
 ///
-/// We may be killed between the fork and the exec. Until the exec closes it, the child's copy of the pipe keeps the guard
+/// We may be killed before the exec. Until the exec closes it, the child's copy of the pipe keeps the guard
 /// from seeing the end; and by then its record is in the pipe. So the guard never misses a child.
 ///
 /// Unless it may gain privileges, no program that it starts has more than it has itself. A sandbox is set last.
-pub(super) fn before_server(
-    command: &mut Command,
-    tell: Option<(Arc<OwnedFd>, Record)>,
-    new_privileges: bool,
-    restrictions: Option<Restrictions>,
-) {
-    let step = move || {
+pub(super) struct Steps {
+    pub(super) tell: Option<(Arc<OwnedFd>, Record)>,
+    pub(super) new_privileges: bool,
+    pub(super) restrictions: Option<Restrictions>,
+}
+
+impl Steps {
+    /// To be called in the child, where SIGPIPE is blocked or ignored. It makes system calls only, on values that were built before.
+    pub(super) fn take(&self) -> io::Result<()> {
         rustix::process::setsid()?; // It leads a group of that session, too, before the guard hears of it.
         close_all_on_exec();
-        if let Some((pipe, record)) = &tell {
+        if let Some((pipe, record)) = &self.tell {
             let record = Record { pid: rustix::process::getpid().as_raw_nonzero().get(), ..*record };
-            // SAFETY: no handler is installed; std has set this signal to its default just before.
-            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
             // If the guard cannot be told now, our parent notices, and tells it as well.
             let _ = rustix::io::write(pipe, &record.to_bytes());
-            // SAFETY: as above.
-            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         }
-        if !new_privileges || restrictions.is_some() {
+        if !self.new_privileges || self.restrictions.is_some() {
             forbid_new_privileges()?;
         }
         #[cfg(target_os = "linux")]
-        if let Some(restrictions) = &restrictions {
+        if let Some(restrictions) = &self.restrictions {
             // Whatever the reason is, the server must not run; `diagnose` knows this number.
             restrict(restrictions).map_err(|_| io::Error::from_raw_os_error(libc::ENOTRECOVERABLE))?;
         }
         Ok(())
-    };
-    // SAFETY: the closure makes system calls only, on values that were built before the fork.
-    unsafe { command.pre_exec(step) };
+    }
 }
 
-/// Has the child go on in a cgroup, and say who it is now.
-///
-/// Not by a move: that takes the kernel more than ten milliseconds. The child forks into the cgroup instead, in such a way that the new process is a
-/// child of ours as well, and exits. The new one goes on as if nothing had been: it is the one that becomes the server, or tells
-/// std that it could not. Where the kernel refuses, the first goes on outside of the cgroup.
-#[cfg(target_os = "linux")]
-pub(super) fn enter_cgroup(command: &mut Command, cgroup: OwnedFd, news: OwnedFd) {
+/// Has a child that std forks take these steps.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn before_server(command: &mut Command, steps: Steps) {
     let step = move || {
-        match clone_into(&cgroup, libc::CLONE_PARENT as u64, 0) {
-            // It fits into the pipe, which our parent reads when the exec has closed it.
-            0 => drop(rustix::io::write(&news, &std::process::id().to_ne_bytes())),
-            // SAFETY: it ends the calling process without running anything of it.
-            1.. => unsafe { libc::_exit(0) },
-            _ => {}
-        }
+        // SAFETY: no handler is installed; std has set this signal to its default just before.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+        steps.take()?;
+        // SAFETY: as above.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         Ok(())
     };
     // SAFETY: the closure makes system calls only, on values that were built before the fork.
     unsafe { command.pre_exec(step) };
-}
-
-/// Who has gone on in a cgroup. To be called when the exec is over.
-#[cfg(target_os = "linux")]
-pub(super) fn entered(news: &OwnedFd) -> Option<Pid> {
-    let mut pid = [0; 4];
-    let size = rustix::io::read(news, &mut pid).ok()?;
-    (size == pid.len()).then(|| Pid::from_raw(i32::from_ne_bytes(pid))).flatten()
-}
-
-/// Whether the kernel, and a filter that a container may have, know forks into a cgroup. It starts no process: the signal is none, which the
-/// kernel looks at after it has understood the rest.
-#[cfg(target_os = "linux")]
-pub(super) fn can_fork_into(cgroup: &OwnedFd) -> bool {
-    const NO_SIGNAL: u64 = 65;
-    match clone_into(cgroup, 0, NO_SIGNAL) {
-        // SAFETY: it ends the calling process without running anything of it.
-        0 => unsafe { libc::_exit(0) }, // A kernel that does not mind.
-        result => result == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL),
-    }
-}
-
-/// A fork into a cgroup: 0 in the child, its id in the parent, or -1.
-#[cfg(target_os = "linux")]
-fn clone_into(cgroup: &OwnedFd, flags: u64, exit_signal: u64) -> libc::c_long {
-    use std::os::fd::AsRawFd as _;
-
-    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
-    // As `struct clone_args`: flags; three places for ids; the exit signal; stack, its size and thread storage; ids to be set and their
-    // number; the cgroup.
-    let mut arguments = [0_u64; 11];
-    arguments[0] = flags | CLONE_INTO_CGROUP;
-    arguments[4] = exit_signal;
-    arguments[10] = cgroup.as_raw_fd() as u64;
-    // SAFETY: without a shared memory and without a stack this is a fork. Its callers make nothing but system calls in the child.
-    unsafe { libc::syscall(libc::SYS_clone3, arguments.as_ptr(), size_of_val(&arguments)) }
 }
 
 #[cfg(target_os = "linux")]

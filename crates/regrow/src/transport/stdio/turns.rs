@@ -1,5 +1,5 @@
-//! Lets a few servers start at a time. Each start needs a thread that forks this process, and each fork copies the page tables of the whole process, with the stacks of all
-//! those threads. So if all servers started at once, that would cost the square of their number.
+//! Lets a few servers start at a time. Each start needs a thread until its program is loaded. Except on Linux, that thread also forks this process, which copies the page tables of the
+//! whole process, with the stacks of all those threads: if all servers started at once, that would cost the square of their number.
 
 use std::time::Duration;
 
