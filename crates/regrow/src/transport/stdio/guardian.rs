@@ -73,9 +73,10 @@ impl Known {
         let begun = Instant::now();
         let mut asked = BTreeSet::new();
         let mut asked_helpers = BTreeSet::new();
-        let mut was_empty = true;
-        while begun.elapsed() < LIMIT {
-            let kill = begun.elapsed() >= GRACE;
+        let mut was_empty = false;
+        loop {
+            let elapsed = begun.elapsed();
+            let kill = elapsed >= GRACE;
             // An empty group is forgotten at once, for its id may now go to somebody else.
             self.forget_empty_groups();
             for &group in self.groups.values() {
@@ -88,8 +89,8 @@ impl Known {
                 }
             }
             let is_empty = !self.signal_helpers(&mut asked_helpers, kill) && self.groups.is_empty();
-            // One that is within its exec shows no environment, so where there were some we look twice.
-            if is_empty && was_empty {
+            // We look twice, for one that is within its exec shows no environment. And however late we are, nobody is given up who was not killed.
+            if is_empty && was_empty || elapsed >= LIMIT {
                 return;
             }
             was_empty = is_empty;

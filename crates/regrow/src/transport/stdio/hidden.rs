@@ -77,9 +77,10 @@ impl Hidden {
         !self.found.is_empty()
     }
 
-    /// Removes what is left of cgroups.
+    /// Removes what is left of cgroups, and with it everybody who was not found there.
     pub(super) fn remove_cgroups(&self, nonce: u64) {
         for cgroup in self.cgroups(nonce) {
+            cgroup.kill();
             let _ = cgroup.remove(); // Nobody is there to be told.
         }
     }
