@@ -116,13 +116,15 @@ pub fn with_guard() -> Vec<Mechanism> {
     all
 }
 
+/// Whether the guard holds a handle of the helper.
+pub fn guard_knows(guard: u32, helper: u32) -> bool {
+    let line = format!("Pid:\t{helper}");
+    let files = fs::read_dir(format!("/proc/{guard}/fdinfo")).into_iter().flatten().flatten();
+    let mut infos = files.filter_map(|file| fs::read_to_string(file.path()).ok());
+    infos.any(|info| info.lines().any(|found| found == line))
+}
+
 /// Waits until the guard would end this process after a SIGKILL of its `regrow`: it holds a handle of it.
 pub fn wait_until_guard_knows(guard: u32, helper: u32) {
-    let line = format!("Pid:\t{helper}");
-    wait_until("the guard knows the helper", PATIENCE, || {
-        let files = fs::read_dir(format!("/proc/{guard}/fdinfo")).unwrap();
-        files.flatten().any(|file| {
-            fs::read_to_string(file.path()).is_ok_and(|info| info.lines().any(|found| found == line))
-        })
-    });
+    wait_until("the guard knows the helper", PATIENCE, || guard_knows(guard, helper));
 }

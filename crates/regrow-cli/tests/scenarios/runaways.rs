@@ -1,15 +1,21 @@
 //! Helpers that hide from `regrow wrap`, whichever way it has to find them: none outlives its server, or us.
 
+use std::time::Duration;
+
 use rustix::process::Signal;
 use serde_json::json;
 
 use crate::client::{Client, PATIENCE, Setup};
-use crate::evidence::{assert_gone, children_of, command_line, kill, wait_until, zombies_of};
-use crate::runaway::{Mechanism, Runaway, SERVER, wait_until_guard_knows, with_guard};
+use crate::evidence::{assert_gone, children_of, command_line, is_running, kill, wait_until, zombies_of};
+use crate::runaway::{Mechanism, Runaway, SERVER, guard_knows, wait_until_guard_knows, with_guard};
 
 fn connected(mechanism: Mechanism) -> (Client, Runaway) {
+    connected_to(SERVER, mechanism)
+}
+
+fn connected_to(server: &str, mechanism: Mechanism) -> (Client, Runaway) {
     let mut client = Setup::plan("")
-        .command(&["sh", "-c", SERVER, "{server}"])
+        .command(&["sh", "-c", server, "{server}"])
         .options(&["--log-level", "debug"])
         .variable("REGROW_CGROUP", mechanism.variable())
         .connect();
@@ -55,10 +61,7 @@ fn security_16_a_helper_that_hides_ends_when_we_are_told_to_end() {
 fn security_16_a_helper_that_hides_ends_when_we_are_killed() {
     for mechanism in with_guard() {
         let (mut client, runaway) = connected(mechanism);
-        let guards: Vec<u32> = children_of(client.pid())
-            .into_iter()
-            .filter(|pid| command_line(*pid).trim().ends_with(" guard"))
-            .collect();
+        let guards = guards(&client);
         if mechanism == Mechanism::Subreaper {
             wait_until_guard_knows(guards[0], runaway.0);
         }
@@ -67,6 +70,32 @@ fn security_16_a_helper_that_hides_ends_when_we_are_killed() {
         runaway.assert_ends("after SIGKILL");
         assert_gone(&guards, PATIENCE);
     }
+}
+
+fn guards(client: &Client) -> Vec<u32> {
+    let is_guard = |pid: &u32| command_line(*pid).trim().ends_with(" guard");
+    children_of(client.pid()).into_iter().filter(is_guard).collect()
+}
+
+#[test]
+fn security_16_a_guard_that_is_held_up_kills_all_the_same() {
+    if !with_guard().contains(&Mechanism::Cgroup) {
+        return;
+    }
+    let deaf = SERVER.replace("echo $$", "trap \"\" TERM; echo $$");
+    let (mut client, runaway) = connected_to(&deaf, Mechanism::Cgroup);
+    let guards = guards(&client);
+    kill(client.pid(), Signal::KILL);
+    client.wait_for_exit();
+    // It looks at cgroups only now, and asks before it kills. If we come too late, it was not held up.
+    wait_until("the guard knows the helper", PATIENCE, || {
+        guard_knows(guards[0], runaway.0) || !is_running(runaway.0)
+    });
+    kill(guards[0], Signal::STOP);
+    std::thread::sleep(Duration::from_millis(4500)); // Longer than it tries.
+    kill(guards[0], Signal::CONT);
+    runaway.assert_ends("after SIGKILL");
+    assert_gone(&guards, PATIENCE);
 }
 
 /// Orphans that become our children and end must be reaped by us, and nobody's exit status must be lost over it.
