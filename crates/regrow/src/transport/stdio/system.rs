@@ -34,7 +34,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// To be called in the child, where SIGPIPE is blocked or ignored. It makes system calls only, on values that were built before.
+    /// To be called in the child, where SIGPIPE is ignored. It makes system calls only, on values that were built before.
     pub(super) fn take(&self) -> io::Result<()> {
         rustix::process::setsid()?; // It leads a group of that session, too, before the guard hears of it.
         close_all_on_exec();

@@ -98,6 +98,8 @@ extern "C" fn run(child: *mut c_void) -> c_int {
 impl Child {
     fn prepare(&self) -> io::Result<()> {
         forget_handlers();
+        set_handler(libc::SIGPIPE, libc::SIG_IGN); // The guard may have ended.
+        set_mask(&no_signals());
         if let Some(directory) = &self.directory {
             rustix::process::chdir(directory.as_c_str())?;
         }
@@ -108,10 +110,7 @@ impl Child {
                 return Err(io::Error::last_os_error());
             }
         }
-        // As std does. A SIGPIPE from the steps, which waits while it is blocked, is forgotten by ignoring it.
-        set_handler(libc::SIGPIPE, libc::SIG_IGN);
-        set_handler(libc::SIGPIPE, libc::SIG_DFL);
-        set_mask(&no_signals());
+        set_handler(libc::SIGPIPE, libc::SIG_DFL); // As std does.
         Ok(())
     }
 
