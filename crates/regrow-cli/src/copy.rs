@@ -31,7 +31,7 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, size: usize) -> *mut 
 
 /// # Safety
 ///
-/// So many bytes can be read from `from`, and written to `to`. The two may overlap.
+/// `size` bytes can be read from `from`, and written to `to`. The two may overlap.
 #[inline(always)]
 unsafe fn copy(to: *mut u8, from: *const u8, size: usize) -> *mut u8 {
     // SAFETY: what each of these copies has this size at most.
@@ -97,19 +97,19 @@ unsafe fn long(to: *mut u8, from: *const u8, size: usize) -> *mut u8 {
     to
 }
 
-/// So many bytes are copied in one turn of the loop.
+/// The bytes that one turn of the loop copies.
 type Turn = ((Block, Block), (Block, Block));
 
 /// What is read and written at once, wherever it stands.
 trait Piece: Sized {
     /// # Safety
     ///
-    /// So many bytes can be read.
+    /// The bytes of a `Self` can be read.
     unsafe fn read(from: *const u8) -> Self;
 
     /// # Safety
     ///
-    /// So many bytes can be written.
+    /// The bytes of a `Self` can be written.
     unsafe fn write(self, to: *mut u8);
 }
 
@@ -202,7 +202,7 @@ unsafe fn copy_turns(to: *mut u8, from: *const u8, turns: usize, step: isize) {
 
 /// # Safety
 ///
-/// So many words of 8 bytes can be read and written.
+/// `words` words of 8 bytes can be read and written.
 unsafe fn copy_words(to: *mut u8, from: *const u8, words: usize) {
     // SAFETY: it touches these words only. The direction is upward wherever a function is called.
     unsafe {
