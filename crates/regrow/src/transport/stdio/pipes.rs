@@ -94,7 +94,7 @@ impl AsyncWrite for Writer {
 impl Input for Writer {
     /// Linux keeps what is in a pipe as long as one end is open, and tells that nobody has the other end any more.
     ///
-    /// Between the fork and the exec of another child, that one has it, and nothing is told.
+    /// Another child has it, too, until its exec, and meanwhile nothing is told.
     /// (A server that looked at bytes without taking them, by `tee(2)`, would be wronged. Nobody does.)
     #[cfg(target_os = "linux")]
     fn unread(&self) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! Builds the restrictions of a server before the fork, so that the child only has to set them.
+//! Builds the restrictions of a server before its process starts, so that the child only has to set them.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
