@@ -54,6 +54,9 @@ pub struct Frame {
     envelope: Envelope,
 }
 
+/// Buffers are hardly longer than a message of this length.
+const LONG: usize = 64 << 10;
+
 /// What a message is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind<'a> {
@@ -80,8 +83,14 @@ pub enum Kind<'a> {
 
 impl Frame {
     /// Reads one message. A byte order mark and whitespace around it are dropped.
-    pub fn parse(bytes: Bytes) -> Result<Frame, ParseError> {
-        envelope::read(trimmed(bytes))
+    pub fn parse(mut bytes: Bytes) -> Result<Frame, ParseError> {
+        Frame::take_from(&mut bytes)
+    }
+
+    /// The same. What is no message stays where it is.
+    pub fn take_from(bytes: &mut Bytes) -> Result<Frame, ParseError> {
+        trim(bytes);
+        envelope::read(bytes)
     }
 
     /// A line that a function of this module built from parts that are JSON.
@@ -92,13 +101,15 @@ impl Frame {
     /// What this message is.
     pub fn kind(&self) -> Kind<'_> {
         // A request has an id, and it and a notification have a method: `envelope::read` refuses others.
-        match (self.envelope.shape, self.id(), self.method()) {
-            (Shape::Request, Some(id), Some(method)) => Kind::Request { id, method },
-            (Shape::Request | Shape::Notification, _, method) => {
-                Kind::Notification { method: method.unwrap_or_default() }
-            }
-            (Shape::Response, id, _) => Kind::Response { id },
-            (Shape::Batch, ..) => Kind::Batch,
+        let method = || self.method().unwrap_or_default();
+        match self.envelope.shape {
+            Shape::Request => match self.id() {
+                Some(id) => Kind::Request { id, method: method() },
+                None => Kind::Notification { method: method() },
+            },
+            Shape::Notification => Kind::Notification { method: method() },
+            Shape::Response => Kind::Response { id: self.id() },
+            Shape::Batch => Kind::Batch,
         }
     }
 
@@ -117,9 +128,11 @@ impl Frame {
         &self.bytes
     }
 
-    /// Copies the message out of the buffer it was read into, which may be far larger, so that the buffer can go.
+    /// Copies the message out of the buffer it was read into, which may be far larger, so that the buffer can go. A long message stays there.
     pub fn compact(&mut self) {
-        self.bytes = Bytes::copy_from_slice(&self.bytes);
+        if self.bytes.len() < LONG {
+            self.bytes = Bytes::copy_from_slice(&self.bytes);
+        }
     }
 
     /// The id of a request or a response; none where it is absent or null.
@@ -266,8 +279,10 @@ impl fmt::Debug for Frame {
     }
 }
 
-fn trimmed(bytes: Bytes) -> Bytes {
-    let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes).trim_ascii();
+fn trim(bytes: &mut Bytes) {
+    let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes).trim_ascii();
     // A slice is a second handle, which most messages do not need.
-    if text.len() == bytes.len() { bytes } else { bytes.slice_ref(text) }
+    if text.len() < bytes.len() {
+        *bytes = bytes.slice_ref(text);
+    }
 }

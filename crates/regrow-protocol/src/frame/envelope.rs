@@ -4,6 +4,7 @@
 //! twice or has a lookalike ([`resembles`]), and members that do not belong into an envelope are dropped.
 
 use std::borrow::Cow;
+use std::mem::take;
 
 use bytes::Bytes;
 
@@ -35,34 +36,36 @@ pub(super) enum Shape {
     Batch,
 }
 
-/// Reads one message. If it has members that no envelope has, the frame is built without them.
-pub(super) fn read(bytes: Bytes) -> Result<Frame, ParseError> {
+/// Takes one message. If it has members that no envelope has, the frame is built without them. What is no message stays where it is.
+pub(super) fn read(bytes: &mut Bytes) -> Result<Frame, ParseError> {
     if bytes.len() > MAX_MESSAGE {
         return Err(ParseError::NotRpc { id: None, why: Invalid::TooLarge });
     }
-    let envelope = match bytes.first() {
+    match bytes.first() {
         Some(b'{') => {
-            let mut reading = Reading::new(&bytes);
-            scan::end(&bytes, reading.object(Level::Top, 0)?)?;
+            let mut reading = Reading::new(bytes);
+            scan::end(bytes, reading.message()?)?;
             if reading.dropped > 0 && reading.refused.is_none() {
-                let mut frame = read(without_dropped(&bytes, &reading.places))?;
+                let mut frame = read(&mut without_dropped(bytes, &reading.places))?;
                 frame.envelope.dropped = reading.dropped;
                 return Ok(frame);
             }
-            let (shape, decoded_method) = reading.judge()?;
-            Envelope { shape, decoded_method, places: reading.places, seen: reading.seen, dropped: 0 }
+            let shape = reading.judge()?;
+            let Reading { decoded_method, places, seen, .. } = reading;
+            let envelope = Envelope { shape, decoded_method, places, seen, dropped: 0 };
+            Ok(Frame { bytes: take(bytes), envelope })
         }
         Some(b'[') => {
             let mut count = 0;
-            scan::elements(&bytes, |_| count += 1)?;
-            batch(count).map_err(|why| ParseError::NotRpc { id: None, why })?
+            scan::elements(bytes, |_| count += 1)?;
+            let envelope = batch(count).map_err(|why| ParseError::NotRpc { id: None, why })?;
+            Ok(Frame { bytes: take(bytes), envelope })
         }
         _ => {
-            scan::whole(&bytes)?;
-            return Err(ParseError::NotRpc { id: None, why: Invalid::NotAnObject });
+            scan::whole(bytes)?;
+            Err(ParseError::NotRpc { id: None, why: Invalid::NotAnObject })
         }
-    };
-    Ok(Frame { bytes, envelope })
+    }
 }
 
 fn batch(count: usize) -> Result<Envelope, Invalid> {
@@ -100,6 +103,7 @@ fn without_dropped(bytes: &[u8], places: &Places) -> Bytes {
 /// A message on the way through.
 struct Reading<'t> {
     bytes: &'t [u8],
+    decoded_method: Option<Cow<'static, str>>,
     places: Places,
     seen: Seen,
     /// What is wrong with the message, if something is.
@@ -113,6 +117,7 @@ impl<'t> Reading<'t> {
     fn new(bytes: &'t [u8]) -> Reading<'t> {
         Reading {
             bytes,
+            decoded_method: None,
             places: Places::default(),
             seen: Seen::default(),
             refused: None,
@@ -121,14 +126,29 @@ impl<'t> Reading<'t> {
         }
     }
 
-    /// An object that starts here. Gives the place after it, as `scan` does.
+    // Each of these gives the place after what it has read, as those of `scan` do.
+
+    /// The message.
+    fn message(&mut self) -> Result<usize, NotJson> {
+        /// As nearly all of them begin.
+        const START: &[u8; 17] = br#"{"jsonrpc":"2.0","#;
+        if self.bytes.first_chunk() != Some(START) {
+            return self.object(Level::Top, 0);
+        }
+        self.places[Member::JsonRpc] = Span::new(11, 16);
+        self.members(Level::Top, after_space(self.bytes, START.len()))
+    }
+
+    /// An object that starts here.
     fn object(&mut self, level: Level, at: usize) -> Result<usize, NotJson> {
+        let at = after_space(self.bytes, at + 1);
+        if self.bytes.get(at) == Some(&b'}') { Ok(at + 1) } else { self.members(level, at) }
+    }
+
+    /// The members of an object, the first of which starts here, and its end.
+    fn members(&mut self, level: Level, mut at: usize) -> Result<usize, NotJson> {
         let bytes = self.bytes;
         let mut others = vec![];
-        let mut at = after_space(bytes, at + 1);
-        if bytes.get(at) == Some(&b'}') {
-            return Ok(at + 1);
-        }
         loop {
             let end = match level.usual(&bytes[at..]) {
                 Some((member, length)) => self.known(member, after_space(bytes, at + length))?,
@@ -200,8 +220,8 @@ impl<'t> Reading<'t> {
         Ok(end)
     }
 
-    /// What the message is, and its method if that is to be remembered. Members that say nothing have no place any more.
-    fn judge(&mut self) -> Result<(Shape, Option<Cow<'static, str>>), ParseError> {
+    /// What the message is. Its method is remembered if it need not be read again, and members that say nothing have no place any more.
+    fn judge(&mut self) -> Result<Shape, ParseError> {
         let raw_id = &self.bytes[self.places[Member::Id].range()];
         let has_id = RawId::is_value(raw_id);
         let unclear_id = self.unclear_id;
@@ -230,13 +250,14 @@ impl<'t> Reading<'t> {
                 let Some(method) = usual_or_decoded(&self.bytes[self.places[Member::Method].range()]) else {
                     return refused(Invalid::BadMethod);
                 };
+                self.decoded_method = method;
                 if !has_id {
                     self.places[Member::Id] = Span::default(); // Was null: giving it an id would make it a request.
                 }
-                Ok((if has_id { Shape::Request } else { Shape::Notification }, method))
+                Ok(if has_id { Shape::Request } else { Shape::Notification })
             }
             [false, true, false] if !has_id => refused(Invalid::NoId),
-            [false, true, false] | [false, false, true] => Ok((Shape::Response, None)),
+            [false, true, false] | [false, false, true] => Ok(Shape::Response),
             [false, false, false] => refused(Invalid::Shapeless),
             _ => refused(Invalid::Ambiguous),
         }

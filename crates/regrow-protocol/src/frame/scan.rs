@@ -102,6 +102,7 @@ fn follows_is_error(before: &[u8]) -> bool {
 }
 
 /// An object or an array, and what is in it.
+#[inline(never)] // Or every value pays for the registers that this needs.
 fn nested(bytes: &[u8], mut at: usize, seen: &mut Seen) -> Result<usize, NotJson> {
     let mut open = Open::default();
     loop {
@@ -153,7 +154,7 @@ fn key(bytes: &[u8], at: usize) -> Result<usize, NotJson> {
     Ok(after_space(bytes, token(bytes, string(bytes, at)?, b':')?))
 }
 
-/// Most strings are short and plain, so these are read without a call.
+/// Most strings are short, so these are read without a call.
 pub(super) fn string(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
     if bytes.get(at) != Some(&b'"') {
         return Err(NotJson(at));
@@ -162,14 +163,16 @@ pub(super) fn string(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
     for _ in 0..SHORT / 8 {
         let Some(eight) = bytes[at..].first_chunk() else { break };
         let odd = odd_bytes::<false>(u64::from_le_bytes(*eight));
-        if odd != 0 {
-            at += odd.trailing_zeros() as usize / 8;
-            if bytes[at] == b'"' {
-                return Ok(at + 1);
-            }
-            break;
+        if odd == 0 {
+            at += 8;
+            continue;
         }
-        at += 8;
+        at += odd.trailing_zeros() as usize / 8;
+        match bytes[at] {
+            b'"' => return Ok(at + 1),
+            b'\\' => at = escape(bytes, at + 1)?,
+            _ => break,
+        }
     }
     rest_of_string(bytes, at)
 }
@@ -307,7 +310,7 @@ fn plain_blocks<const CHECKED: bool>(bytes: &[u8]) -> usize {
     bytes.chunks_exact(BLOCK).take_while(|block| !has_odd::<CHECKED>(block)).count() * BLOCK
 }
 
-const SHORT: usize = 32;
+const SHORT: usize = 64;
 const BLOCK: usize = 64;
 
 /// Whether one of these ends a string, or needs a closer look. Without a branch for each, so that the compiler looks at many together.

@@ -97,6 +97,10 @@ fn a_member_of_the_envelope_may_stand_there_once() {
         let text = format!(r#"{{"{member}":"a","id":7,"{member}":"a"}}"#);
         assert_eq!(why(&text), (Some("7".to_owned()), Invalid::Repeated));
     }
+    assert_eq!(
+        why(r#"{"jsonrpc":"2.0","id":1,"jsonrpc":"2.0","method":"a"}"#),
+        (Some("1".to_owned()), Invalid::Repeated)
+    );
 }
 
 #[test]
@@ -281,6 +285,9 @@ fn what_is_not_json_is_refused() {
         "hello",
         "{\"id\":1,}",
         "{\"id\" 1}",
+        "{\"jsonrpc\":\"2.0\",",
+        "{\"jsonrpc\":\"2.0\",}",
+        "{\"jsonrpc\":\"2.0\",,\"id\":1}",
         "{\"id\":}",
         "{\"params\":",
         "{\"params\":{",
@@ -343,6 +350,21 @@ fn a_compact_frame_lets_its_buffer_go() {
     frame.compact();
     assert!(buffer.is_unique());
     assert_eq!((frame.id(), frame.method()), (id, Some("b")));
+
+    let buffer = Bytes::from(format!(r#"{{"id":1,"method":"{}"}}"#, "b".repeat(LONG)));
+    let mut frame = Frame::parse(buffer.clone()).unwrap();
+    frame.compact();
+    assert!(!buffer.is_unique(), "a long message stays where it is");
+}
+
+#[test]
+fn what_is_no_message_stays_where_it_is() {
+    let mut line = Bytes::from_static(br#" {"id":1} "#);
+    assert!(Frame::take_from(&mut line).is_err());
+    assert_eq!(line, r#"{"id":1}"#);
+    let mut line = Bytes::from_static(br#"{"id":1,"method":"ping"}"#);
+    assert!(Frame::take_from(&mut line).is_ok());
+    assert!(line.is_empty());
 }
 
 #[test]

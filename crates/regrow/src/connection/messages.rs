@@ -73,8 +73,8 @@ impl Messages {
     }
 
     /// One message, or several that share a line.
-    fn take_whole(&self, line: Bytes) {
-        let is_one = match Frame::parse(line.clone()) {
+    fn take_whole(&self, mut line: Bytes) {
+        let is_one = match Frame::take_from(&mut line) {
             Ok(frame) => return self.take(frame),
             Err(error) => matches!(error, ParseError::NotRpc { .. }),
         };
