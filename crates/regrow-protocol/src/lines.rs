@@ -26,9 +26,7 @@ pub struct LineReader {
 pub enum Line {
     /// A line within the cap.
     ///
-    /// It is a slice of the buffer that it was read into, and keeps that alive: with a short line up to 64 KiB, with a
-    /// longer one up to about twice its length. What is kept for long should be copied
-    /// ([`Frame::compact`](crate::frame::Frame::compact)).
+    /// A short one has memory of its own. One over 16 KiB is a slice of the buffer that it was read into, and keeps that alive: up to about twice its length.
     Whole(Bytes),
     /// A line over the cap, of which only this is known.
     TooLong {
@@ -117,9 +115,8 @@ impl LineReader {
 
     /// Takes a line and its newline out of the buffer.
     fn take_line(&mut self, end: usize) -> Bytes {
-        let is_loose = self.buffer.capacity() > 2 * end.max(LARGE);
-        let mut line = if is_loose {
-            // Shorter than expected. It must not keep so large a buffer alive.
+        let is_loose = self.buffer.capacity() > 2 * end.max(LARGE); // It is shorter than was expected.
+        let mut line = if is_loose || end <= LARGE {
             let line = Bytes::copy_from_slice(&self.buffer[..end]);
             self.buffer.advance(end + 1);
             line
@@ -351,13 +348,16 @@ mod tests {
     }
 
     #[test]
-    fn short_lines_reuse_one_small_buffer() {
+    fn short_lines_reuse_one_small_buffer_and_do_not_keep_it() {
         let mut reader = LineReader::new(100 << 20);
         let stream = b"{\"id\":1,\"method\":\"ping\"}\n".repeat(10_000);
+        let mut kept = vec![];
         for piece in stream.chunks(100) {
-            lines(&mut reader, piece, CHUNK);
-            assert!(reader.buffer.capacity() <= LARGE);
+            kept.extend(lines(&mut reader, piece, CHUNK));
+            assert!(reader.buffer.capacity() <= SMALL);
         }
+        let is_alone = |line: &Line| matches!(line, Line::Whole(line) if line.is_unique());
+        assert!(kept.len() == 10_000 && kept.iter().all(is_alone));
     }
 
     #[test]

@@ -12,9 +12,6 @@ use tokio::time::Instant;
 use crate::call::{Outcome, Reply, Request};
 use crate::upstream::Upstream;
 
-/// A call may wait for long. A shorter one than this must not keep the buffer alive that it was read into.
-const SHORT: usize = 64 << 10;
-
 /// One client's side of a connection.
 pub trait ClientSide {
     /// Where responses go.
@@ -75,17 +72,15 @@ impl<S: ResponseSink> Drop for Batch<S> {
     }
 }
 
-/// Takes what a client wrote: one message, or a batch of them. `since` is when it came.
+/// Takes what a client wrote: one message, or a batch of them. `since` is when it came. A request is kept until it ends, so a short one must be
+/// [compact](Frame::compact).
 pub fn take<C: ClientSide>(
     client: &C,
     upstream: &(impl Upstream + ?Sized),
-    mut frame: Frame,
+    frame: Frame,
     to: ResponseTo<C::Sink>,
     since: Instant,
 ) {
-    if frame.bytes().len() < SHORT && !frame.is_batch() {
-        frame.compact();
-    }
     match frame.kind() {
         Kind::Request { id, .. } => {
             if let Some(reply) = client.begin(&frame, &id, to) {
@@ -112,7 +107,10 @@ pub fn take<C: ClientSide>(
             let batch = ResponseTo::Batch(Arc::new(batch));
             for member in split_batch(&frame) {
                 match member {
-                    Ok(member) => take(client, upstream, member, batch.clone(), since),
+                    Ok(mut member) => {
+                        member.compact();
+                        take(client, upstream, member, batch.clone(), since);
+                    }
                     Err(error) => batch.deliver(Some(unreadable(&error))),
                 }
             }

@@ -95,8 +95,7 @@ async fn request(
     message: IncomingMessage,
     id: RawId,
 ) -> Result<Response, Refusal> {
-    let IncomingMessage { mut frame, permit } = message;
-    frame.compact(); // The call may wait for long: the buffer that it was read into need not.
+    let IncomingMessage { frame, permit } = message;
     let asked = ResponseFormat::of(&frame, id.clone());
     let now = Instant::now();
     let (Some(client), begun) = (visit.endpoint.client(), visit.endpoint.begin(&frame, id.clone(), now))

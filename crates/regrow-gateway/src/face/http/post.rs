@@ -48,5 +48,7 @@ pub(super) async fn read(
     body::is_json(headers)?;
     let account = face.account(caller.principal);
     let (bytes, permit) = body::read(body, &face.limits, &account).await?;
-    Ok(IncomingMessage { frame: Frame::parse(bytes)?, permit: permit.map(Arc::new) })
+    let mut frame = Frame::parse(bytes)?;
+    frame.compact(); // A call may wait for long: the buffer that it was read into need not.
+    Ok(IncomingMessage { frame, permit: permit.map(Arc::new) })
 }
