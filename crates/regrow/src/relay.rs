@@ -24,51 +24,40 @@ pub use port::Port;
 /// Answers one request of the client, alone or as a member of its batch.
 struct ToClient {
     asked: ResponseFormat,
-    to: ResponseTo<Arc<Port>>,
-    /// Dropped last: when it is, the response is in the output. None for a stream, which nobody waits for.
-    open: Option<Open>,
-}
-
-/// A request of the client that is not answered.
-struct Open(Arc<Port>);
-
-impl Open {
-    fn new(port: &Arc<Port>) -> Open {
-        port.out().owed.begin();
-        Open(port.clone())
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        let mut out = self.0.out();
-        out.owed.finish();
-        if out.input_closed {
-            self.0.changed.notify_waiters();
-        }
-    }
+    /// None once it has ended.
+    to: Option<ResponseTo<Arc<Port>>>,
+    /// Nobody waits for the end of a stream.
+    is_stream: bool,
 }
 
 impl Reply for ToClient {
-    fn end(self: Box<Self>, outcome: Outcome) {
+    fn end(mut self: Box<Self>, outcome: Outcome) {
+        let Some(to) = &self.to else { return };
         let failed_as = |kind| matches!(&outcome, Outcome::Failed(error) if error.kind == kind);
-        let port = self.to.sink();
-        if failed_as(ErrorKind::Closed) {
-            let mut out = port.out();
-            if out.input_closed && out.over {
-                // It is leaving, and some clients stumble over what they read while they close. Nobody waits for the end of a stream.
-                if self.open.is_some() {
-                    out.owed.miss();
-                }
-                return;
+        let line = || self.asked.answer(&outcome, to.sink().style);
+        match (to, &outcome) {
+            (ResponseTo::Alone(port), Outcome::Answered(answer)) => {
+                port.send_answer(answer, self.asked.id(), !self.is_stream);
+                self.to = None;
             }
-        }
-        let line = || self.asked.answer(&outcome, port.style);
-        match (&self.to, &outcome) {
-            (ResponseTo::Alone(port), Outcome::Answered(answer)) => port.send_answer(answer, self.asked.id()),
+            // Some clients stumble over what they read while they close.
+            _ if failed_as(ErrorKind::Closed) && to.sink().is_left() => {
+                if !self.is_stream {
+                    to.sink().out().owed.miss();
+                }
+            }
             (ResponseTo::Alone(port), _) if failed_as(ErrorKind::Overloaded) => port.refuse(line()),
             (to, _) => to.deliver(Some(line())),
         }
+    }
+}
+
+impl Drop for ToClient {
+    fn drop(&mut self) {
+        let Some(to) = self.to.take().filter(|_| !self.is_stream) else { return };
+        let port = to.sink().clone();
+        drop(to); // With the last member of a batch, the responses to all leave.
+        port.close_request(&mut port.out());
     }
 }
 
@@ -87,8 +76,10 @@ impl ClientSide for Port {
         let asked = ResponseFormat::of(request, id.clone());
         let method = request.method().unwrap_or_default();
         let is_stream = Nature::of(method, ToolSafety::Unknown, Replay::Never) == Nature::Stream;
-        let open = (!is_stream).then(|| Open::new(to.sink()));
-        Some(Box::new(ToClient { asked, to, open }))
+        if !is_stream {
+            self.out().owed.begin();
+        }
+        Some(Box::new(ToClient { asked, to: Some(to), is_stream }))
     }
 
     fn answered(&self, id: &RawId) -> Option<(Epoch, RawId)> {

@@ -140,7 +140,7 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
 
     /// Others are about to add lines: those that come before the pump runs leave together. Returns whether it must be woken for that.
     pub(crate) fn gather(&mut self) -> bool {
-        !self.pumping && !std::mem::replace(&mut self.gathering, true)
+        !self.corked && !self.pumping && !std::mem::replace(&mut self.gathering, true)
     }
 
     fn write_all(&mut self, begun: impl FnMut(K, u64)) -> io::Result<bool> {
@@ -315,6 +315,7 @@ mod tests {
         }
         assert!(begun.is_empty());
         assert_eq!(writer.accepted(), 0);
+        assert!(!writer.gather(), "they leave together already");
         writer.revoke('b');
         assert!(writer.uncork(|k, at| begun.push((k, at))).is_ok_and(|wake| wake), "it does not take all");
         assert_eq!((begun.clone(), writer.accepted(), writer.queued()), (vec![('a', 0), ('c', 4)], 10, 5));

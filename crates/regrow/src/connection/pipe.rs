@@ -146,7 +146,7 @@ impl SessionReader {
                     catches_up_at = Some(Instant::now() + MOMENT);
                     continue;
                 }
-                () = sleep_until(catches_up_at.unwrap_or_else(Instant::now)), if catches_up_at.is_some() => {
+                () = at(catches_up_at) => {
                     catches_up_at = None;
                     self.signals.caught_up();
                     self.shared.wake.notify_one();
@@ -231,6 +231,14 @@ impl SessionReader {
                 _ => return,
             }
         }
+    }
+}
+
+/// Waits until then; forever without a time. It makes no timer before it is polled.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -120,14 +120,32 @@ impl Port {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the client is leaving: it writes no more, and its relay has ended.
+    pub(super) fn is_left(&self) -> bool {
+        let out = self.out();
+        out.input_closed && out.over
+    }
+
     /// Writes the response to a request.
     pub(super) fn send(&self, line: Bytes) {
         self.respond(&mut self.out(), |writer| writer.add((), line));
     }
 
-    /// Writes a server's response to a request that the client calls so.
-    pub(super) fn send_answer(&self, answer: &Frame, id: &RawId) {
-        self.respond(&mut self.out(), |writer| writer.add_edited((), answer, [Edit::Id(id)]));
+    /// Writes a server's response to a request that the client calls so, and closes that if it was open.
+    pub(super) fn send_answer(&self, answer: &Frame, id: &RawId, was_open: bool) {
+        let mut out = self.out();
+        self.respond(&mut out, |writer| writer.add_edited((), answer, [Edit::Id(id)]));
+        if was_open {
+            self.close_request(&mut out);
+        }
+    }
+
+    /// The response to a request is in the output, or nobody waits for it any more.
+    pub(super) fn close_request(&self, out: &mut Out) {
+        out.owed.finish();
+        if out.input_closed {
+            self.changed.notify_waiters();
+        }
     }
 
     fn respond(&self, out: &mut Out, add: impl FnOnce(&mut Writer)) {
