@@ -34,6 +34,7 @@ impl Lengthy {
         let server = self.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                stream.set_nodelay(true).unwrap();
                 let server = server.clone();
                 thread::spawn(move || while server.answer(&stream).is_ok_and(|goes_on| goes_on) {});
             }

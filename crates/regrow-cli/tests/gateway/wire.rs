@@ -14,9 +14,10 @@ pub struct Wire {
     stream: BufReader<TcpStream>,
     address: SocketAddr,
     chunked: bool,
-    /// What was read of a stream of events, and how much of it was looked at.
+    /// What was read of a stream of events, how much of it was taken, and how far there is no end of an event.
     text: String,
     seen: usize,
+    searched: usize,
 }
 
 /// The start of a response.
@@ -41,7 +42,14 @@ impl Wire {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE * 2)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Wire { stream: BufReader::new(stream), address, chunked: false, text: String::new(), seen: 0 }
+        Wire {
+            stream: BufReader::new(stream),
+            address,
+            chunked: false,
+            text: String::new(),
+            seen: 0,
+            searched: 0,
+        }
     }
 
     /// A request with the headers that every client sends, where these do not say otherwise. A header without a value is left out.
@@ -80,11 +88,11 @@ impl Wire {
         let head = Head { status, headers: lines[1..].iter().filter_map(header).collect() };
         self.chunked = head.header("transfer-encoding") == Some("chunked");
         self.text.clear();
-        self.seen = 0;
+        (self.seen, self.searched) = (0, 0);
         head
     }
 
-    /// The whole body of a response that is no stream.
+    /// The whole body of a response, of a stream up to its end.
     pub fn body(&mut self, head: &Head) -> String {
         if self.chunked {
             let mut body = String::new();
@@ -99,11 +107,10 @@ impl Wire {
         String::from_utf8(body).unwrap()
     }
 
-    /// One exchange: status, and body.
+    /// One exchange: status, and body. That of a call may be a stream where the machine is busy.
     pub fn ask(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (Head, String) {
         self.send(method, path, headers, body);
         let head = self.head();
-        assert!(!head.is_stream(), "{method} {path} became a stream");
         let body = self.body(&head);
         (head, body)
     }
@@ -122,17 +129,21 @@ impl Wire {
         let deadline = Instant::now() + PATIENCE * 2;
         loop {
             assert!(Instant::now() < deadline, "nothing but signs of life");
-            let unseen = &self.text[self.seen..];
-            if let Some((event, _)) = unseen.split_once("\n\n") {
-                self.seen += event.len() + 2;
+            // No byte is looked at twice: an event may be long, and come in thousands of pieces.
+            let end = self.text.as_bytes()[self.searched..].windows(2).position(|pair| pair == b"\n\n");
+            if let Some(end) = end.map(|end| self.searched + end) {
+                let event = &self.text[self.seen..end];
+                (self.seen, self.searched) = (end + 2, end + 2);
                 match event.lines().find_map(|line| line.strip_prefix("data: ")) {
                     Some(data) if !data.is_empty() => return Some(json(data)),
                     _ => continue, // A sign of life.
                 }
             }
-            let rest = self.text.split_off(self.seen);
+            let chunk = self.chunk()?;
+            self.text.drain(..self.seen);
+            self.searched = self.text.len().saturating_sub(1);
             self.seen = 0;
-            self.text = rest + &self.chunk()?;
+            self.text.push_str(&chunk);
         }
     }
 
