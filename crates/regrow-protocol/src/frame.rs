@@ -54,7 +54,7 @@ pub struct Frame {
     envelope: Envelope,
 }
 
-/// Buffers are hardly longer than a message of this length.
+/// A message of at least this length fills most of the buffer that it was read into, and keeps it.
 const LONG: usize = 64 << 10;
 
 /// What a message is.
@@ -128,7 +128,7 @@ impl Frame {
         &self.bytes
     }
 
-    /// Copies the message out of the buffer it was read into, which may be far larger, so that the buffer can go. A long message stays there.
+    /// Copies the message out of the buffer it was read into, which may be far larger, so that the buffer can go. A long message keeps it.
     pub fn compact(&mut self) {
         if self.bytes.len() < LONG {
             self.bytes = Bytes::copy_from_slice(&self.bytes);

@@ -41,7 +41,7 @@ impl Reply for ToClient {
                 self.to = None;
             }
             // Some clients stumble over what they read while they close.
-            _ if failed_as(ErrorKind::Closed) && to.sink().is_left() => {
+            _ if failed_as(ErrorKind::Closed) && to.sink().is_leaving() => {
                 if !self.is_stream {
                     to.sink().out().owed.miss();
                 }

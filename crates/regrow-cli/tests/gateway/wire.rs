@@ -14,9 +14,11 @@ pub struct Wire {
     stream: BufReader<TcpStream>,
     address: SocketAddr,
     chunked: bool,
-    /// What was read of a stream of events, how much of it was taken, and how far there is no end of an event.
+    /// What was read of a stream of events.
     text: String,
-    seen: usize,
+    /// Where the next event begins in it.
+    event: usize,
+    /// Up to here it does not end.
     searched: usize,
 }
 
@@ -47,7 +49,7 @@ impl Wire {
             address,
             chunked: false,
             text: String::new(),
-            seen: 0,
+            event: 0,
             searched: 0,
         }
     }
@@ -88,7 +90,7 @@ impl Wire {
         let head = Head { status, headers: lines[1..].iter().filter_map(header).collect() };
         self.chunked = head.header("transfer-encoding") == Some("chunked");
         self.text.clear();
-        (self.seen, self.searched) = (0, 0);
+        (self.event, self.searched) = (0, 0);
         head
     }
 
@@ -132,17 +134,17 @@ impl Wire {
             // No byte is looked at twice: an event may be long, and come in thousands of pieces.
             let end = self.text.as_bytes()[self.searched..].windows(2).position(|pair| pair == b"\n\n");
             if let Some(end) = end.map(|end| self.searched + end) {
-                let event = &self.text[self.seen..end];
-                (self.seen, self.searched) = (end + 2, end + 2);
+                let event = &self.text[self.event..end];
+                (self.event, self.searched) = (end + 2, end + 2);
                 match event.lines().find_map(|line| line.strip_prefix("data: ")) {
                     Some(data) if !data.is_empty() => return Some(json(data)),
                     _ => continue, // A sign of life.
                 }
             }
             let chunk = self.chunk()?;
-            self.text.drain(..self.seen);
+            self.text.drain(..self.event);
             self.searched = self.text.len().saturating_sub(1);
-            self.seen = 0;
+            self.event = 0;
             self.text.push_str(&chunk);
         }
     }

@@ -121,7 +121,7 @@ impl Port {
     }
 
     /// Whether the client is leaving: it writes no more, and its relay has ended.
-    pub(super) fn is_left(&self) -> bool {
+    pub(super) fn is_leaving(&self) -> bool {
         let out = self.out();
         out.input_closed && out.over
     }
