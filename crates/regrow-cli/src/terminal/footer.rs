@@ -1,7 +1,8 @@
-//! Lines below the log on a terminal, redrawn in place while the log goes on above them. A terminal that takes nothing now is left alone:
+//! Lines below the log on a terminal, redrawn in place while the log goes on above them. A terminal that takes nothing is left alone:
 //! nobody may wait for it.
 
-use std::io;
+use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,11 +17,20 @@ struct Footer {
     lines: Vec<String>,
 }
 
-/// Whether standard error takes something now.
+/// A terminal takes nothing while somebody else writes to it, another thread of ours included. That is over in less than this, unless
+/// nobody reads the terminal.
+const TURN: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Whether standard error takes something now. A terminal is waited for, but not again after that was in vain, until it takes something.
 pub(crate) fn stderr_is_ready() -> bool {
+    static STUCK: AtomicBool = AtomicBool::new(false);
     let stderr = io::stderr();
-    let mut ready = [PollFd::new(&stderr, PollFlags::OUT)];
-    poll(&mut ready, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    let takes_within =
+        |limit| poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&limit)).is_ok_and(|ready| ready > 0);
+    let is_ready = takes_within(Timespec::default())
+        || !STUCK.load(Ordering::Relaxed) && stderr.is_terminal() && takes_within(TURN);
+    STUCK.store(!is_ready, Ordering::Relaxed);
+    is_ready
 }
 
 /// Shows these lines instead of those before.

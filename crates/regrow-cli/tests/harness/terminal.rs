@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
+/// A byte that no terminal shows.
+pub const INVISIBLE: u8 = 0;
+
 pub struct Terminal {
     keyboard: File,
     screen: Receiver<Vec<u8>>,
@@ -49,12 +52,18 @@ impl Terminal {
             let mut bytes = [0; 4096];
             // It fails when nobody is left at the other end.
             while let Ok(length) = reader.read(&mut bytes) {
-                if length == 0 || shown.send(bytes[..length].to_vec()).is_err() {
+                if length == 0 || shown.send(visible(&bytes[..length])).is_err() {
                     return;
                 }
             }
         });
         (Terminal { keyboard, screen, seen: String::new() }, child)
+    }
+
+    /// What another program at it writes to.
+    pub fn output(&self) -> File {
+        let name = ptsname(&self.keyboard, vec![]).unwrap();
+        OpenOptions::new().write(true).open(std::ffi::OsStr::from_bytes(name.as_bytes())).unwrap()
     }
 
     pub fn write(&mut self, text: &str) {
@@ -83,6 +92,10 @@ impl Terminal {
             self.seen.push_str(&String::from_utf8_lossy(&bytes));
         }
     }
+}
+
+fn visible(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().copied().filter(|byte| *byte != INVISIBLE).collect()
 }
 
 /// The lines that a terminal shows after this was written to it, without colours. A line longer than the terminal is a failure, since it would

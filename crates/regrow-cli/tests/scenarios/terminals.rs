@@ -1,11 +1,15 @@
 //! Regrow in a terminal: the server must not be able to wait for the person who sits there.
 
+use std::io::Write;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use crate::client::PATIENCE;
 use crate::evidence::{Marked, wait_until};
-use crate::terminal::Terminal;
+use crate::terminal::{INVISIBLE, Terminal};
 
 /// `regrow wrap` as the foreground job of a terminal, in front of a server that first does this.
 fn at_a_terminal(script: &str, marked: &Marked) -> (Terminal, std::process::Child) {
@@ -23,6 +27,27 @@ const INITIALIZE: &str = concat!(
     r#""clientInfo":{"name":"a person","version":"1"}}}"#,
     "\n"
 );
+
+#[test]
+fn no_line_of_the_log_is_lost_while_something_else_writes_to_the_same_terminal() {
+    let marked = Marked::new();
+    let (mut terminal, mut child) = at_a_terminal("echo sudo: a terminal is required >&2", &marked);
+    let (mut other, ended) = (terminal.output(), Arc::new(AtomicBool::new(false)));
+    let is_over = ended.clone();
+    let writer = thread::spawn(move || {
+        // It fails once Regrow has ended: the terminal ends with its session.
+        while !is_over.load(Ordering::Relaxed) && other.write_all(&[INVISIBLE; 64]).is_ok() {}
+    });
+    terminal.write(INITIALIZE);
+    for line in ["starting the server (session 1)", "tried to use a terminal", "ready (session 1)"] {
+        terminal.read_until(line);
+    }
+    terminal.write("\x03");
+    terminal.read_until("stopping the server");
+    wait_until("regrow ends", PATIENCE, || child.try_wait().unwrap().is_some());
+    ended.store(true, Ordering::Relaxed);
+    writer.join().unwrap();
+}
 
 #[test]
 fn scenario_55_a_server_that_asks_at_the_terminal_is_told_at_once_that_there_is_none() {
