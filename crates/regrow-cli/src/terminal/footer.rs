@@ -17,8 +17,8 @@ struct Footer {
     lines: Vec<String>,
 }
 
-/// A terminal takes nothing while somebody else writes to it, another thread of ours included. That is over in less than this, unless
-/// nobody reads the terminal.
+/// A terminal takes nothing while somebody else writes to it, another thread of ours included. That takes far less than this, unless the
+/// terminal is stopped or nobody reads it.
 const TURN: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Whether standard error takes something now. A terminal is waited for, but not again after that was in vain, until it takes something.

@@ -72,8 +72,9 @@ fn security_17_ten_thousand_pending_calls_are_refused_politely_and_others_go_on(
         |id| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "hang" } });
     let mut batch: Vec<Value> = (1..10_000).map(call).collect();
     // A call that ends leaves its place to another. None does until the last of the batch has had its turn.
-    batch
-        .push(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } }));
+    let cancel =
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
+    batch.push(cancel);
     let session = greedy.session.clone().unwrap();
     let headers = [("Mcp-Session-Id", &*session), ("MCP-Protocol-Version", "2025-03-26")];
     let mut wire = Wire::connect(house.address);

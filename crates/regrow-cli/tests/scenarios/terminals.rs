@@ -1,11 +1,15 @@
 //! Regrow in a terminal: the server must not be able to wait for the person who sits there.
 
-use std::io::Write;
+use std::fs;
+use std::io::{Read, Write};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+
+use rustix::termios::{Action, tcflow};
+use tempfile::TempDir;
 
 use crate::client::PATIENCE;
 use crate::evidence::{Marked, wait_until};
@@ -47,6 +51,28 @@ fn no_line_of_the_log_is_lost_while_something_else_writes_to_the_same_terminal()
     wait_until("regrow ends", PATIENCE, || child.try_wait().unwrap().is_some());
     ended.store(true, Ordering::Relaxed);
     writer.join().unwrap();
+}
+
+#[test]
+fn a_stopped_terminal_holds_nothing_up_however_much_is_logged() {
+    let folder = TempDir::new().unwrap();
+    let input = folder.path().join("input");
+    // Each of these is a line of the log.
+    let cancelled =
+        "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":9}}\n";
+    fs::write(&input, format!("{INITIALIZE}{}", cancelled.repeat(2000))).unwrap();
+    let regrow = env!("CARGO_BIN_EXE_regrow");
+    let wrap = "read -r go && exec \"$0\" wrap --log-level debug -- \"$0\" chaos-server <\"$1\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", wrap, regrow]).arg(&input).env("CHAOS_LIFE", "120s");
+    let (mut terminal, mut child) = Terminal::start(&mut command, false);
+    let other = terminal.output();
+    tcflow(&other, Action::OOff).unwrap();
+    terminal.write("go\n");
+    wait_until("regrow ends", PATIENCE, || child.try_wait().unwrap().is_some());
+    let mut answer = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("\"serverInfo\""), "{answer}");
 }
 
 #[test]
